@@ -1,0 +1,75 @@
+"""The command line: find the command, let tyro read its arguments, print errors as sentences.
+
+A command lives in the room it belongs to; here is only the table. Modules are imported when their
+command is called, so that `metadrift --help` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+from metadrift import __version__
+from metadrift.errors import MetadriftError
+
+# command: (module, function, what it does)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and give its exit code: 0 done, 1 failed, 2 wrong use."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return 0
+    if words[0] == "--version":
+        print(f"metadrift {__version__}")
+        return 0
+    name, rest = _find(words)
+    if name is None:
+        print(rest[0], file=sys.stderr)
+        return 2
+    module, function, _ = COMMANDS[name]
+    command: Callable[..., int | None] = getattr(importlib.import_module(module), function)
+    try:
+        import tyro
+
+        return tyro.cli(command, prog=f"metadrift {name}", args=rest) or 0
+    except MetadriftError as error:
+        if debug:
+            raise
+        print(f"metadrift {name}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 1
+
+
+def _find(words: list[str]) -> tuple[str | None, list[str]]:
+    for length in (2, 1):
+        if " ".join(words[:length]) in COMMANDS:
+            return " ".join(words[:length]), words[length:]
+    family = [name for name in COMMANDS if name.split()[0] == words[0]]
+    if family:
+        known = ", ".join(name.split()[1] for name in family)
+        return None, [f"metadrift {words[0]} needs one of: {known}"]
+    return None, [f"metadrift has no command {words[0]!r}; `metadrift --help` lists them"]
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:<{width}}{what}" for name, (_, _, what) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "metadrift: few-shot meta-learning on a stream of tasks whose domain drifts",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "`metadrift COMMAND --help` explains one. --debug shows where an error came from.",
+        ]
+    )

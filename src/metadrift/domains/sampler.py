@@ -1,0 +1,69 @@
+"""Drawing few-shot tasks from one split of a pack."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from metadrift.domains.pack import Pack, Split
+from metadrift.errors import MetadriftError
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+
+class TaskSampler:
+    """Draws tasks of one geometry from the classes of one split.
+
+    Classes within a task are distinct and in random order, and no image appears twice in a task.
+    Images are gathered straight from the memory map into one uint8 block.
+
+    Parameters
+    ----------
+    pack, split, geometry
+        Which images, which classes, what kind of task.
+    channels
+        3 repeats the grey channel of a one-channel pack (as a view), so that a stream over grey
+        and colour domains has one shape.
+    """
+
+    def __init__(
+        self, pack: Pack, split: Split, geometry: TaskGeometry, channels: int | None = None
+    ) -> None:
+        self.pack = pack
+        self.geometry = geometry
+        self.channels = channels or pack.channels
+        if self.channels < pack.channels:
+            raise MetadriftError(f"pack {pack.name!r} is in colour; it cannot be drawn as grey")
+        classes = pack.classes(split)
+        enough = [c for c in classes if pack.class_size(c) >= geometry.images_a_class]
+        if len(enough) < geometry.ways:
+            raise MetadriftError(
+                f"pack {pack.name!r} has {len(enough)} {split} classes with at least "
+                f"{geometry.images_a_class} images ({geometry.shots} shots + {geometry.queries} "
+                f"queries) of {len(classes)}; a {geometry.ways}-way task needs {geometry.ways}"
+            )
+        self._first = np.array([pack.class_offsets[c] for c in enough])
+        self._size = np.array([pack.class_size(c) for c in enough])
+        self._class = np.array(enough)
+
+    def draw(self, tasks: int, rng: np.random.Generator) -> TaskBatch:
+        """T new tasks."""
+        return self.gather(self.choose(tasks, rng))
+
+    def choose(self, tasks: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of the pack that make T tasks: int64 [T, ways*(shots+queries)]."""
+        g = self.geometry
+        rows = np.empty((tasks, g.ways, g.images_a_class), np.int64)
+        for t in range(tasks):
+            for w, c in enumerate(rng.choice(len(self._first), g.ways, replace=False)):
+                picked = rng.choice(self._size[c], g.images_a_class, replace=False)
+                rows[t, w] = self._first[c] + picked
+        support = rows[:, :, : g.shots].reshape(tasks, -1)
+        query = rows[:, :, g.shots :].reshape(tasks, -1)
+        return np.concatenate([support, query], axis=1)
+
+    def gather(self, rows: np.ndarray) -> TaskBatch:
+        """Copy the chosen images out of the memory map."""
+        # np.take is faster than fancy indexing on a memory map, and gives a plain array.
+        block = np.take(self.pack.images, rows, axis=0)
+        images = torch.from_numpy(block).permute(0, 1, 4, 2, 3)
+        return TaskBatch(images.expand(-1, -1, self.channels, -1, -1), self.geometry)
