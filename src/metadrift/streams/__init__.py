@@ -1,0 +1,16 @@
+"""An order of domains with a number of steps each becomes TaskBatch after TaskBatch."""
+
+from metadrift.streams.benchmark import Benchmark, Segment, load_benchmark, open_packs
+from metadrift.streams.stream import JointStream, Stream, TaskStream
+from metadrift.streams.truth import Truth
+
+__all__ = [
+    "Benchmark",
+    "JointStream",
+    "Segment",
+    "Stream",
+    "TaskStream",
+    "Truth",
+    "load_benchmark",
+    "open_packs",
+]

@@ -1,0 +1,113 @@
+"""Streams of task batches: domain after domain, or all domains at once.
+
+Every batch is drawn under a generator made from (seed, step) alone. So a stream's whole state is
+its step, and reading ahead in a thread cannot change the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from metadrift.domains.pack import Pack, Split
+from metadrift.domains.sampler import TaskSampler
+from metadrift.streams.benchmark import Benchmark
+from metadrift.streams.truth import Truth
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+
+class Stream(Protocol):
+    """What a run reads: batches in order, and a state to go on from."""
+
+    def __iter__(self) -> Iterator[TaskBatch]: ...
+    def __next__(self) -> TaskBatch: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class TaskStream:
+    """The domains of a benchmark one after the other.
+
+    Parameters
+    ----------
+    benchmark
+        The order of domains, the steps each, the tasks a step.
+    packs
+        The pack of each domain.
+    geometry
+        Ways, shots and queries of every task.
+    seed
+        The same seed gives the same bytes.
+    split
+        The classes that tasks are made of.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        packs: dict[str, Pack],
+        geometry: TaskGeometry,
+        seed: int,
+        split: Split = "train",
+    ) -> None:
+        self.geometry = geometry
+        self.tasks_a_step = benchmark.tasks_a_step
+        self.channels = max(packs[name].channels for name in benchmark.domains)
+        self.image_size = packs[benchmark.domains[0]].image_size
+        self.step = 0
+        self._seed = seed
+        self._steps = benchmark.steps
+        self._truth = Truth(benchmark.segments)
+        self._samplers = {
+            name: TaskSampler(packs[name], split, geometry, self.channels)
+            for name in benchmark.domains
+        }
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __iter__(self) -> Iterator[TaskBatch]:
+        return self
+
+    def __next__(self) -> TaskBatch:
+        if self.step >= self._steps:
+            raise StopIteration
+        batch = self.batch(self.step)
+        self.step += 1
+        return batch
+
+    def batch(self, step: int) -> TaskBatch:
+        """The batch of any step, whatever was read before."""
+        sampler = self._samplers[self._truth.domain_at(step)]
+        return sampler.draw(self.tasks_a_step, np.random.default_rng([self._seed, step]))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self.step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step = int(state["step"])
+
+
+class JointStream(TaskStream):
+    """All domains at once, for as many steps: the upper bound called joint training.
+
+    Of every L tasks in a row, one comes from each of the L domains, in a fresh random order.
+    """
+
+    def batch(self, step: int) -> TaskBatch:
+        rng = np.random.default_rng([self._seed, step])
+        first = step * self.tasks_a_step
+        drawn = [
+            self._samplers[self._domain_of_task(first + t)].draw(1, rng)
+            for t in range(self.tasks_a_step)
+        ]
+        return TaskBatch.concatenate(drawn)
+
+    def _domain_of_task(self, task: int) -> str:
+        names = list(self._samplers)
+        turn, place = divmod(task, len(names))
+        # A third number keeps these draws apart from those of the batches.
+        order = np.random.default_rng([self._seed, turn, 1]).permutation(len(names))
+        return names[int(order[place])]

@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.streams.benchmark import benchmark_names, load_benchmark, open_packs
+
+PAPER = {
+    "paper": [5000, 2000, 6000, 2000, 2000, 24000],
+    "builtin": [5000, 2000, 6000, 2000, 2000, 24000],
+    "paper-order1": [3000, 2000, 4000, 2000, 4000, 40000],
+    "paper-order2": [6000, 2000, 6000, 3000, 3000, 24000],
+    "paper-ratios": [4000, 4000, 3000, 4000, 4000, 22000],
+    "paper-revisit": [5000, 2000, 6000, 2000, 3000, 2000, 24000],
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_shipped_benchmarks_have_the_lengths_of_the_paper(name):
+    benchmark = load_benchmark(name)
+    assert [s.steps for s in benchmark.segments] == PAPER[name]
+    assert (benchmark.memory, benchmark.tasks_a_step) == (300, 2)
+
+
+def test_every_shipped_benchmark_is_known_by_name():
+    assert set(benchmark_names()) == set(PAPER)
+
+
+def test_scale_shrinks_steps_and_memory_together_and_keeps_two_batches_a_domain():
+    small = load_benchmark("paper").scaled(0.01)
+    assert [s.steps for s in small.segments] == [50, 20, 60, 20, 20, 240]
+    assert small.memory == 12
+    for wrong in (0, -1, 1.5, float("nan")):
+        with pytest.raises(UsageError, match="--scale"):
+            load_benchmark("paper").scaled(wrong)
+
+
+def test_a_domain_visited_twice_trains_alone_for_all_its_steps():
+    alone = load_benchmark("paper-revisit").only("quickdraw")
+    assert [(s.domain, s.steps) for s in alone.segments] == [("quickdraw", 8000)]
+
+
+def test_a_benchmark_of_ones_own_finds_its_packs_beside_the_file(tmp_path, packs):
+    text = f'memory = 5\n[[segments]]\ndomain = "mine"\nsteps = 3\npack = "{packs["low"].path}"\n'
+    (tmp_path / "mine.toml").write_text(text)
+    benchmark = load_benchmark(str(tmp_path / "mine.toml"))
+    assert (benchmark.name, benchmark.memory, benchmark.steps) == ("mine", 5, 3)
+    assert open_packs(benchmark)["mine"].name == "low"
+
+
+def test_packs_of_different_size_are_refused(tmp_path, packs):
+    import numpy as np
+
+    from metadrift.domains.pack import write_pack
+
+    rows = [("c", "train", np.zeros((2, 16, 16, 1), np.uint8))]
+    write_pack(tmp_path / "big", "big", rows, source="", licence="")
+    text = "".join(
+        f'[[segments]]\ndomain = "{name}"\nsteps = 3\npack = "{path}"\n'
+        for name, path in [("a", packs["low"].path), ("b", tmp_path / "big")]
+    )
+    (tmp_path / "mixed.toml").write_text(text)
+    with pytest.raises(MetadriftError, match="a 8 px, b 16 px"):
+        open_packs(load_benchmark(str(tmp_path / "mixed.toml")))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "at least one"),
+        ("[[segments]]\nsteps = 3", "needs a domain"),
+        ('[[segments]]\ndomain = "a"\nsteps = 0', "segment 1: steps must be a whole number"),
+        ('[[segments]]\ndomain = "a"\nsteps = true', "segment 1: steps"),
+        ('[[segments]]\ndomain = "a"\nsteps = 3\ncolour = 1', "nothing else"),
+        ('memory = "big"\n[[segments]]\ndomain = "a"\nsteps = 3', "memory must be"),
+        ('packs = "web"\n[[segments]]\ndomain = "a"\nsteps = 3', "packs must be"),
+        ("speed = 3", "unknown key 'speed'"),
+        ("a = = b", "not TOML"),
+    ],
+)
+def test_a_wrong_benchmark_file_gets_one_sentence(tmp_path, text, says):
+    (tmp_path / "b.toml").write_text(text)
+    with pytest.raises(MetadriftError, match=says):
+        load_benchmark(str(tmp_path / "b.toml"))
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_benchmark_or_a_clear_error(tmp_path_factory, text):
+    file = tmp_path_factory.mktemp("fuzz") / "b.toml"
+    file.write_text(text, encoding="utf-8", errors="ignore")
+    with pytest.raises(MetadriftError):
+        load_benchmark(str(file))
+
+
+def test_an_unknown_benchmark_is_answered_with_the_known_ones():
+    with pytest.raises(MetadriftError, match="builtin, paper, paper-order1"):
+        load_benchmark("nonsense")
