@@ -1,0 +1,76 @@
+"""Meta-learners: a TaskBatch in; loss, query logits, embedding and importance of every task out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from metadrift.errors import UsageError
+from metadrift.learners.backbones import ConvNet, blocks_for
+from metadrift.learners.base import MetaLearner, assert_finite, pick_device
+from metadrift.learners.normalisation import Normalisation, frozen_statistics
+from metadrift.learners.outcome import Outcome
+from metadrift.learners.protonet import ProtoNet
+
+__all__ = [
+    "LEARNERS",
+    "MetaLearner",
+    "Outcome",
+    "assert_finite",
+    "frozen_statistics",
+    "make_learner",
+    "pick_device",
+]
+
+# name: (class, most blocks, filters, whether it has a head of fixed ways)
+LEARNERS: dict[str, tuple[Callable[..., MetaLearner], int, int, bool]] = {
+    "protonet": (ProtoNet, 5, 64, False),
+}
+
+
+def make_learner(
+    name: str,
+    *,
+    image_size: int,
+    ways: int,
+    generator: torch.Generator | int,
+    normalisation: Normalisation = "batch",
+    backbone: nn.Module | None = None,
+    filters: int | None = None,
+    **options: Any,
+) -> MetaLearner:
+    """A learner by name: protonet, anil, maml or ridge.
+
+    Parameters
+    ----------
+    image_size
+        H = W of the images, in pixels.
+    ways
+        Classes a task; the head of anil and maml has this many outputs, the others take any.
+    generator
+        Where the weights are drawn from: a torch.Generator, or a seed for a new one.
+    normalisation
+        `batch` (the task's own statistics) or `running` (averages in evaluation mode).
+    backbone
+        A module of one's own, [B, 3, H, W] to [B, D]; it keeps its weights.
+    filters
+        Width of the built-in backbone; the paper has 64 for protonet and 48 for anil.
+    options
+        What else the learner takes, such as `inner_steps` of anil.
+    """
+    if name not in LEARNERS:
+        raise UsageError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
+    if isinstance(generator, int):
+        generator = torch.Generator().manual_seed(generator)
+    kind, blocks, usual, has_head = LEARNERS[name]
+    if backbone is None:
+        depth = blocks_for(image_size, blocks)
+        backbone = ConvNet(depth, filters or usual, normalisation, generator)
+    elif filters is not None:
+        raise UsageError("filters is the width of the built-in backbone; one was handed in")
+    if has_head:
+        options |= {"ways": ways, "generator": generator}
+    return kind(backbone, image_size, normalisation, **options)
