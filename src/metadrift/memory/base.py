@@ -1,0 +1,154 @@
+"""What every memory shares: slots with a label, a step and an importance, grouped by label."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from metadrift.errors import MetadriftError
+from metadrift.memory.buffer import Buffer
+from metadrift.tasks import TaskBatch
+
+
+class Memory(ABC):
+    """A policy for a Buffer: what comes in, and what goes out for it.
+
+    A policy writes one method, `_admit`. Grouping slots by label costs O(1) an offer: a label's
+    slots are a list, a leaving slot changes places with the last one.
+
+    Parameters
+    ----------
+    buffer
+        Where the batches lie.
+    rng
+        All of the policy's random choices; its state is saved with the memory.
+
+    Attributes
+    ----------
+    steps
+        How many batches were offered. The first one arrives at step 0.
+    label, step, importance
+        For each slot: its latent domain, the step it arrived at, its importance then.
+    """
+
+    def __init__(self, buffer: Buffer, rng: np.random.Generator) -> None:
+        self.buffer = buffer
+        self.rng = rng
+        self.capacity = buffer.capacity
+        self.steps = 0
+        self.label = np.zeros(self.capacity, np.int64)
+        self.step = np.zeros(self.capacity, np.int64)
+        self.importance = np.zeros(self.capacity, np.float64)
+        self._slots: dict[int, list[int]] = {}
+        self._position = np.zeros(self.capacity, np.int64)
+
+    @abstractmethod
+    def _admit(self, label: int, importance: float) -> int | None:
+        """The slot that the arriving batch takes (`len(self)` is the free one), or None."""
+
+    def __len__(self) -> int:
+        """How many batches are stored."""
+        return self.buffer.filled
+
+    @property
+    def full(self) -> bool:
+        return len(self) == self.capacity
+
+    def offer(
+        self, tasks: TaskBatch, label: int, importance: float, logits: Tensor | None = None
+    ) -> int | None:
+        """Show the memory the batch that has just arrived.
+
+        Returns the slot it was admitted to, or None. `logits`, the query logits
+        [T, ways*queries, ways], are kept when the buffer keeps logits.
+        """
+        importance = float(importance)
+        if not (math.isfinite(importance) and importance >= 0):
+            raise MetadriftError(
+                f"the importance of the batch of step {self.steps} is {importance}; it must be a "
+                "finite number of at least 0. Has the learner diverged?"
+            )
+        slot = self._admit(label, importance)
+        if slot is not None:
+            if slot < len(self):
+                self._leave(slot)
+            self.buffer.put(slot, tasks, logits)
+            self._enter(slot, label)
+            self.step[slot], self.importance[slot] = self.steps, importance
+        self.steps += 1
+        return slot
+
+    def relabel(self, since_step: int, label: int) -> int:
+        """Give the label to all stored batches that arrived at `since_step` or later.
+
+        A change is noticed some steps after it happened. Returns how many changed their label.
+        """
+        n = len(self)
+        late = np.flatnonzero((self.step[:n] >= since_step) & (self.label[:n] != label))
+        for slot in late.tolist():
+            self._leave(slot)
+            self._enter(slot, label)
+        return len(late)
+
+    def counts(self) -> dict[int, int]:
+        """label -> stored batches, for every label that has any."""
+        return {label: len(slots) for label, slots in self._slots.items()}
+
+    def slots_of(self, label: int) -> Sequence[int]:
+        """The slots of one label, in no particular order. Read only."""
+        return self._slots.get(label, ())
+
+    def state_dict(self) -> dict[str, Any]:
+        n = len(self)
+        return {
+            "buffer": self.buffer.state_dict(),
+            "rng": self.rng.bit_generator.state,
+            "steps": self.steps,
+            "step": self.step[:n].copy(),
+            "importance": self.importance[:n].copy(),
+            # The order inside the lists is kept: random picks index into them.
+            "cluster_labels": np.array(list(self._slots), np.int64),
+            "cluster_sizes": np.array([len(s) for s in self._slots.values()], np.int64),
+            "cluster_slots": np.array([i for s in self._slots.values() for i in s], np.int64),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.buffer.load_state_dict(state["buffer"])
+        self.rng.bit_generator.state = state["rng"]
+        self.steps = int(state["steps"])
+        n = len(self)
+        self.step[:n] = np.asarray(state["step"])
+        self.importance[:n] = np.asarray(state["importance"])
+        slots = iter(np.asarray(state["cluster_slots"]).tolist())
+        labels = np.asarray(state["cluster_labels"]).tolist()
+        sizes = np.asarray(state["cluster_sizes"]).tolist()
+        self._slots = {}
+        for label, size in zip(labels, sizes, strict=True):
+            for _ in range(size):
+                self._enter(next(slots), label)
+
+    def _random_slot_of(self, label: int) -> int:
+        slots = self._slots[label]
+        return slots[int(self.rng.integers(len(slots)))]
+
+    def _enter(self, slot: int, label: int) -> None:
+        slots = self._slots.setdefault(label, [])
+        self._position[slot] = len(slots)
+        slots.append(slot)
+        self.label[slot] = label
+
+    def _leave(self, slot: int) -> None:
+        label = int(self.label[slot])
+        slots = self._slots[label]
+        last = slots.pop()
+        if last != slot:
+            place = int(self._position[slot])
+            slots[place] = last
+            self._position[last] = place
+        if not slots:
+            del self._slots[label]

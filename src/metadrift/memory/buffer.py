@@ -1,0 +1,154 @@
+"""Where stored batches of tasks lie: one preallocated block of bytes, in memory or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+_FLOAT16_MAX = float(np.finfo(np.float16).max)
+
+
+class Buffer:
+    """Storage only: slots that each hold one arriving batch of T tasks.
+
+    Slots are filled in order (0, 1, 2, ...) and are overwritten after that, never emptied.
+
+    Parameters
+    ----------
+    capacity
+        How many batches it can hold.
+    tasks, geometry, channels, image_size
+        What a batch is: uint8 [tasks, ways*(shots+queries), channels, image_size, image_size].
+    file
+        Keep the images in this memory-mapped file instead of in memory; it is made anew.
+    logits
+        Also keep the query logits of each batch, float16 [tasks, ways*queries, ways], for dark
+        replay.
+
+    Examples
+    --------
+    >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
+    >>> buffer = Buffer(3, tasks=2, geometry=geometry, channels=1, image_size=8)
+    >>> buffer.nbytes == 3 * 2 * 4 * 8 * 8
+    True
+    >>> buffer.put(0, TaskBatch(torch.full((2, 4, 1, 8, 8), 7, dtype=torch.uint8), geometry))
+    >>> buffer.filled, len(buffer.get([0, 0]))
+    (1, 4)
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        tasks: int,
+        geometry: TaskGeometry,
+        channels: int,
+        image_size: int,
+        file: Path | None = None,
+        logits: bool = False,
+    ) -> None:
+        if capacity < 1 or tasks < 1:
+            raise UsageError(
+                f"a memory needs room for at least 1 batch of at least 1 task, "
+                f"not capacity={capacity}, tasks={tasks}"
+            )
+        self.capacity, self.tasks, self.geometry = capacity, tasks, geometry
+        self.filled = 0
+        shape = (capacity, tasks, geometry.images_a_task, channels, image_size, image_size)
+        self._images: np.ndarray
+        if file is None:
+            self._images = np.zeros(shape, np.uint8)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._images = np.memmap(file, np.uint8, mode="w+", shape=shape)
+        self._logits: np.ndarray | None = None
+        self._has_logits = np.zeros(capacity, np.bool_)
+        if logits:
+            outputs = (capacity, tasks, geometry.ways * geometry.queries, geometry.ways)
+            self._logits = np.zeros(outputs, np.float16)
+
+    @property
+    def nbytes(self) -> int:
+        """capacity x bytes of a batch, known before the first batch arrives."""
+        return self._images.nbytes + (0 if self._logits is None else self._logits.nbytes)
+
+    @property
+    def keeps_logits(self) -> bool:
+        return self._logits is not None
+
+    def put(self, slot: int, tasks: TaskBatch, logits: Tensor | None = None) -> None:
+        """Copy a batch (and its query logits [T, ways*queries, ways]) into a slot."""
+        if not 0 <= slot <= min(self.filled, self.capacity - 1):
+            raise UsageError(f"slot {slot} is neither filled nor the next free one ({self.filled})")
+        if tasks.geometry != self.geometry or tasks.images.shape != self._images.shape[1:]:
+            raise MetadriftError(
+                f"the memory holds batches {list(self._images.shape[1:])} of {self.geometry}, "
+                f"not {list(tasks.images.shape)} of {tasks.geometry}"
+            )
+        self._images[slot] = tasks.images.cpu().numpy()
+        if self._logits is not None:
+            self._has_logits[slot] = logits is not None
+            if logits is not None:
+                # No prediction depends on a row's mean; without it float16 keeps what matters.
+                centred = logits.detach().float() - logits.detach().float().mean(-1, keepdim=True)
+                self._logits[slot] = centred.clamp(-_FLOAT16_MAX, _FLOAT16_MAX).cpu().numpy()
+        self.filled = max(self.filled, slot + 1)
+
+    def get(self, slots: Sequence[int]) -> TaskBatch:
+        """The tasks of several slots in one batch [len(slots)*T], copied in one gather."""
+        index = self._index(slots)
+        block = np.take(self._images, index, axis=0)
+        return TaskBatch(
+            torch.from_numpy(block.reshape(-1, *self._images.shape[2:])), self.geometry
+        )
+
+    def get_logits(self, slots: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The logits kept for several slots: float32 [len(slots)*T, ways*queries, ways], each row
+        less its mean, and which tasks have any: bool [len(slots)*T]."""
+        if self._logits is None:
+            raise UsageError("this memory keeps no logits; make its Buffer with logits=True")
+        index = self._index(slots)
+        kept = np.take(self._logits, index, axis=0).astype(np.float32)
+        known = np.repeat(self._has_logits[index], self.tasks)
+        return torch.from_numpy(kept.reshape(-1, *kept.shape[2:])), torch.from_numpy(known)
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of the filled slots."""
+        n = self.filled
+        return {
+            "images": np.array(self._images[:n]),
+            "logits": None if self._logits is None else self._logits[:n].copy(),
+            "has_logits": self._has_logits[:n].copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        images, logits = np.asarray(state["images"]), state["logits"]
+        n = len(images)
+        if n > self.capacity or images.shape[1:] != self._images.shape[1:]:
+            raise MetadriftError(
+                f"the saved memory holds {n} batches {list(images.shape[1:])}; this one has room "
+                f"for {self.capacity} of {list(self._images.shape[1:])}"
+            )
+        if (logits is None) != (self._logits is None):
+            raise MetadriftError("the saved memory and this one differ in whether logits are kept")
+        self._images[:n] = images
+        self._has_logits[:] = False
+        self._has_logits[:n] = np.asarray(state["has_logits"])
+        if self._logits is not None:
+            self._logits[:n] = np.asarray(logits)
+        self.filled = n
+
+    def _index(self, slots: Sequence[int]) -> np.ndarray:
+        index = np.asarray(slots, np.int64)
+        if index.size == 0 or index.min() < 0 or index.max() >= self.filled:
+            raise UsageError(
+                f"slots {list(slots)} were asked for; slots 0 to {self.filled - 1} are filled"
+            )
+        return index

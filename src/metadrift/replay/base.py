@@ -1,0 +1,50 @@
+"""What is drawn from memory to be learned again, and with what weight."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metadrift.memory import Memory
+from metadrift.tasks import TaskBatch
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One stored batch, drawn.
+
+    Parameters
+    ----------
+    tasks
+        The T stored tasks.
+    weight
+        What their loss is multiplied by, so that the expected gradient is the memory's mean.
+    slot
+        Where they lie in memory.
+    """
+
+    tasks: TaskBatch
+    weight: float
+    slot: int
+
+
+class ReplaySampler(ABC):
+    """Chooses what is replayed."""
+
+    @abstractmethod
+    def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
+        """n stored batches; none when the memory is empty."""
+
+
+def gather(memory: Memory, slots: Sequence[int], weights: Sequence[float]) -> list[Replay]:
+    """The batches of these slots, copied out of memory in one go."""
+    if not slots:
+        return []
+    block, T = memory.buffer.get(slots), memory.buffer.tasks
+    return [
+        Replay(block[i * T : (i + 1) * T], weight, slot)
+        for i, (slot, weight) in enumerate(zip(slots, weights, strict=True))
+    ]

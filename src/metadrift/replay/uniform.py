@@ -1,0 +1,38 @@
+"""Uniform replay: every stored batch is as likely as every other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metadrift.memory import Memory
+from metadrift.replay.base import Replay, ReplaySampler, gather
+
+
+class UniformReplay(ReplaySampler):
+    """Draws stored batches uniformly, each of weight 1.
+
+    The batches of one draw are distinct while the memory holds as many.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metadrift.memory import Buffer, ReservoirMemory
+    >>> from metadrift.tasks import TaskBatch, TaskGeometry
+    >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
+    >>> memory = ReservoirMemory(Buffer(3, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> rng = np.random.default_rng(1)
+    >>> UniformReplay().draw(memory, 2, rng)
+    []
+    >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
+    >>> for _ in range(3):
+    ...     slot = memory.offer(batch, label=0, importance=1.0)
+    >>> sorted(replay.slot for replay in UniformReplay().draw(memory, 3, rng))
+    [0, 1, 2]
+    """
+
+    def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
+        stored = len(memory)
+        if stored == 0:
+            return []
+        slots = rng.choice(stored, n, replace=n > stored).tolist()
+        return gather(memory, slots, [1.0] * n)
