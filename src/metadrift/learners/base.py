@@ -41,15 +41,15 @@ class MetaLearner(nn.Module, ABC):
         """uint8 [T, N, C, H, W] to floats in [-1, 1], image-major: [N, T, 3, H, W]."""
         if images.dtype != torch.uint8:
             raise MetadriftError(f"images must be uint8 (0..255), not {images.dtype}")
-        T, N, _, H, W = images.shape
-        if H != self.image_size or W != self.image_size:
+        T, N, _, height, width = images.shape
+        if not height == width == self.image_size:
             raise MetadriftError(
-                f"the learner was made for images of {self.image_size} px, not {H} x {W}"
+                f"the learner was made for images of {self.image_size} px, not {height} x {width}"
             )
         parameter = next(self.parameters())
         # Grey is repeated by the same copy that changes the type and the layout.
-        pixels = parameter.new_empty((N, T, 3, H, W))
-        pixels.copy_(images.transpose(0, 1).expand(N, T, 3, H, W))
+        pixels = parameter.new_empty((N, T, 3, height, width))
+        pixels.copy_(images.transpose(0, 1).expand(N, T, 3, height, width))
         return pixels.mul_(1 / 127.5).sub_(1)
 
     def features(self, images: Tensor) -> Tensor:

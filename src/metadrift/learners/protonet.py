@@ -36,7 +36,7 @@ class ProtoNet(MetaLearner):
         g = tasks.geometry
         features = self.features(tasks.images)
         support, query = features[: g.ways * g.shots], features[g.ways * g.shots :]
-        prototypes = support.unflatten(0, (g.ways, g.shots)).mean(1)
+        prototypes = support.reshape(g.ways, g.shots, len(tasks), -1).mean(1)
         logits = -squared_distances(query.transpose(0, 1), prototypes.transpose(0, 1))
         return Outcome.of(logits, support.mean(0))
 
