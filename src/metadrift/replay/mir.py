@@ -1,0 +1,29 @@
+"""MIR: replay what the step about to be taken would hurt most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metadrift.memory import Memory
+
+
+def candidates(memory: Memory, n: int, rng: np.random.Generator) -> list[int]:
+    """Up to n distinct random slots, whose loss the method measures before and after its step."""
+    stored = len(memory)
+    slots: list[int] = rng.choice(stored, min(n, stored), replace=False).tolist() if stored else []
+    return slots
+
+
+def most_interfered(slots: Sequence[int], rise: Sequence[float], b: int) -> list[int]:
+    """The b slots whose loss rises most, the most hurt first.
+
+    Examples
+    --------
+    >>> most_interfered([7, 3, 9, 4], rise=[0.1, 0.5, -0.2, 0.3], b=2)
+    [3, 4]
+    """
+    # A stable sort: of equal rises the earlier candidate is taken, on every machine.
+    order = np.argsort(-np.asarray(rise, np.float64), kind="stable")
+    return [slots[i] for i in order[:b].tolist()]
