@@ -1,0 +1,100 @@
+"""A-GEM: replay does not teach, it only forbids steps that would raise the memory's loss."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metadrift.learners import MetaLearner, frozen_statistics
+from metadrift.memory import Memory
+from metadrift.methods.base import StepRecord, refuse_non_finite
+from metadrift.methods.config import ReplayConfig
+from metadrift.methods.replaying import ReplayingMethod
+from metadrift.tasks import TaskBatch
+
+
+class AGEM(ReplayingMethod):
+    """Averaged gradient episodic memory on tasks, with a reservoir.
+
+    r is the mean gradient of the drawn batches. With plain SGD, projecting the gradient g when
+    g.r < 0 keeps the memory's loss from rising, to first order. Adam rescales the gradient after
+    that, so the promise would be lost: `update` projects the step that Adam proposes instead.
+
+    Parameters
+    ----------
+    project
+        `update` (what is applied) or `gradient` (before the optimiser, as in the original).
+
+    References
+    ----------
+    Chaudhry et al., Efficient lifelong learning with A-GEM, 2019.
+    """
+
+    def __init__(
+        self,
+        learner: MetaLearner,
+        optimizer: torch.optim.Optimizer,
+        memory: Memory,
+        config: ReplayConfig,
+        rng: np.random.Generator,
+        project: Literal["update", "gradient"] = "update",
+    ) -> None:
+        super().__init__(learner, optimizer, memory, config, rng)
+        self.project = project
+
+    def step(self, tasks: TaskBatch) -> StepRecord:
+        replays = self.draw()
+        reference = None
+        if replays:
+            with frozen_statistics(self.learner):
+                stored = TaskBatch.concatenate([replay.tasks for replay in replays])
+                reference = self.gradients(self.learner(stored.to(self.device)).loss.mean())
+        learned = self.forward(tasks)
+        gradient = self.gradients(learned.objective)
+        if reference is None:
+            self.descend(gradient)
+        elif self.project == "gradient":
+            self.descend(project_away(gradient, reference, sign=1))
+        else:
+            before = [p.detach().clone() for p in self.parameters()]
+            self.descend(gradient)
+            self.limit_update(before, reference)
+        return learned.record(admitted=self.remember(tasks, learned))
+
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        refuse_non_finite(loss, "the loss")
+        return list(torch.autograd.grad(loss, self.parameters()))
+
+    def descend(self, gradient: list[Tensor]) -> None:
+        for parameter, g in zip(self.parameters(), gradient, strict=True):
+            parameter.grad = g
+        self.take_step()
+
+    @torch.no_grad()
+    def limit_update(self, before: list[Tensor], reference: list[Tensor]) -> None:
+        """Take out of the step just made the part that climbs the memory's loss."""
+        parameters = self.parameters()
+        update = [p - b for p, b in zip(parameters, before, strict=True)]
+        allowed = project_away(update, reference, sign=-1)
+        for p, b, step in zip(parameters, before, allowed, strict=True):
+            p.copy_(b + step)
+
+
+def project_away(vector: list[Tensor], reference: list[Tensor], sign: int) -> list[Tensor]:
+    """v - (v.r/|r|^2) r when sign * v.r < 0, else v; then sign * v.r is 0.
+
+    Examples
+    --------
+    >>> g, r = [torch.tensor([1.0, -2.0])], [torch.tensor([0.0, 1.0])]
+    >>> project_away(g, r, sign=1)[0].tolist()
+    [1.0, 0.0]
+    """
+    inner = sum((v * r).sum() for v, r in zip(vector, reference, strict=True))
+    length = sum((r * r).sum() for r in reference)
+    assert isinstance(inner, Tensor)
+    if sign * float(inner) >= 0 or float(length) == 0:
+        return vector
+    return [v - (inner / length) * r for v, r in zip(vector, reference, strict=True)]

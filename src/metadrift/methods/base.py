@@ -1,0 +1,159 @@
+"""What every method has in common: a learner, an optimiser, and one guarded training step."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metadrift.detection import Change
+from metadrift.errors import MetadriftError
+from metadrift.learners import MetaLearner, Outcome
+from metadrift.tasks import TaskBatch
+
+
+class NonFiniteError(MetadriftError):
+    """The loss or a gradient is NaN or infinite; the weights have not been touched."""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one training step tells about itself."""
+
+    loss: float
+    accuracy: float
+    replay_loss: float = math.nan
+    latent_domain: int = 0
+    statistic: float = math.nan
+    threshold: float = math.nan
+    change: Change | None = None
+    admitted: bool = False
+    variance_ratio: float = math.nan
+
+
+class Stopwatch:
+    """Seconds spent in each part of a step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[part] = self.seconds.get(part, 0.0) + spent
+
+
+class Method(ABC):
+    """One way to learn from a stream.
+
+    Parameters
+    ----------
+    learner
+        Any meta-learner, already on its device.
+    optimizer
+        The optimiser of its parameters.
+    """
+
+    def __init__(self, learner: MetaLearner, optimizer: torch.optim.Optimizer) -> None:
+        self.learner = learner
+        self.optimizer = optimizer
+        self.clock = Stopwatch()
+        self.device = next(learner.parameters()).device
+
+    @abstractmethod
+    def step(self, tasks: TaskBatch) -> StepRecord:
+        """The whole of one training step on the arriving tasks."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.learner.parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "learner": {k: v.detach().clone() for k, v in self.learner.state_dict().items()},
+            "optimizer": optimizer_state(self.optimizer),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.learner.load_state_dict(state["learner"])
+        load_optimizer_state(self.optimizer, state["optimizer"])
+
+    def forward(self, tasks: TaskBatch) -> Learned:
+        """The objective of the arriving tasks alone: their mean loss."""
+        outcome = self.learner(tasks.to(self.device))
+        return Learned(outcome, None, outcome.loss.mean())
+
+    def apply(self, objective: Tensor) -> None:
+        """Backward and optimiser step."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.backward(objective)
+        self.take_step()
+
+    def backward(self, objective: Tensor) -> None:
+        """Add the gradients of a finite objective; a NaN or an infinity stops here."""
+        refuse_non_finite(objective, "the loss")
+        objective.backward()  # type: ignore[no-untyped-call]
+
+    def take_step(self) -> None:
+        """Optimiser step on the gradients that are there, if all are finite."""
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
+        self.optimizer.step()
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The outcome of a training forward pass, arriving and replayed apart."""
+
+    arriving: Outcome
+    replayed: Outcome | None
+    objective: Tensor
+
+    def record(self, **more: Any) -> StepRecord:
+        """The numbers of this step, with whatever else the method knows."""
+        replay_loss = math.nan if self.replayed is None else float(self.replayed.loss.mean())
+        return StepRecord(
+            loss=float(self.arriving.loss.mean()),
+            accuracy=float(self.arriving.accuracy().mean()),
+            replay_loss=replay_loss,
+            **more,
+        )
+
+
+def refuse_non_finite(value: Tensor, what: str) -> None:
+    """Raise when `value` (a scalar) is NaN or infinite."""
+    if not bool(torch.isfinite(value.detach())):
+        raise NonFiniteError(f"{what} became {float(value):g}")
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """An optimiser's state with text keys and without aliases, as checkpoints want it."""
+    state = optimizer.state_dict()
+    return {
+        "state": {
+            str(index): {
+                key: value.clone() if isinstance(value, Tensor) else value
+                for key, value in entry.items()
+            }
+            for index, entry in state["state"].items()
+        },
+        "lr": [group["lr"] for group in state["param_groups"]],
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    groups = optimizer.state_dict()["param_groups"]
+    for group, lr in zip(groups, saved["lr"], strict=True):
+        group["lr"] = lr
+    entries = {int(index): entry for index, entry in saved["state"].items()}
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})

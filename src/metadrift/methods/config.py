@@ -1,0 +1,80 @@
+"""The settings of memory and replay. Field docstrings are the --help of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+MethodName = Literal[
+    "sequential",
+    "reservoir",
+    "gss",
+    "agem",
+    "mir",
+    "mer",
+    "m2d3-pets",
+    "loss-aware",
+    "balanced-oracle",
+]
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """What comes into memory and what goes out."""
+
+    capacity: int | None = None
+    """Stored task batches; by default the benchmark's number, shrunk by --scale."""
+    mode: Literal["default", "paper"] = "default"
+    """M2D3: the quota rule, or Algorithm 2 as the paper prints it."""
+    beta: float = 0.5
+    """M2D3: how much a domain's difficulty counts in its quota; 0 leaves difficulty out."""
+    kappa: float = 0.5
+    """M2D3: the share of memory that is divided evenly among the latent domains."""
+    mapped: bool = False
+    """Keep the stored images in a memory-mapped file of the run's folder instead of in RAM."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """What is drawn from memory at each step. The same budget for every method that replays."""
+
+    batches: int = 1
+    """Stored task batches replayed at each step."""
+    sampler: Literal["pets", "uniform"] = "pets"
+    """m2d3-pets only: draw by gradient norm (PETS) or uniformly."""
+    weighted: bool = True
+    """PETS: weigh each draw so that the estimate stays unbiased; off is Algorithm 3 as printed."""
+    refresh_every: int = 25
+    """PETS: steps between two refreshes of the clusters' gradient norms."""
+    refresh_batches: int = 2
+    """PETS: stored batches of each cluster that a refresh looks at (the paper's R)."""
+    augment: float = 0.0
+    """Shift every replayed image at random by up to this share of its side; 0 replays as stored."""
+    recombine: float = 0.0
+    """Share of replayed batches whose classes are put together anew within their latent domain."""
+    balance: bool = False
+    """Weigh the replay term by the number of latent domains that it stands for."""
+    dark: float = 0.0
+    """Weight of holding the learner to the query logits it had when a batch was stored."""
+
+
+@dataclass(frozen=True)
+class BaselineConfig:
+    """Settings of the baselines."""
+
+    mir_candidates: int = 16
+    """MIR: stored batches that are scored at each step."""
+    gss_compare: int = 10
+    """GSS: stored gradients that an arriving one is compared with."""
+    gss_gate: Literal["none", "original"] = "none"
+    """GSS: the original admits only what points away from all compared gradients."""
+    gss_sketch: int = 512
+    """GSS: length of the random projection of a gradient."""
+    agem_project: Literal["update", "gradient"] = "update"
+    """A-GEM: project what the optimiser applies, or the gradient before it as in its paper."""
+    mer_alpha: float = 0.03
+    """MER: learning rate of the plain gradient steps within a batch."""
+    mer_beta: float = 0.3
+    """MER: how far the weights follow the end of those steps (Reptile's rate)."""
+    mer_gamma: float = 1.0
+    """MER: the same across batches; there is one batch a step here."""

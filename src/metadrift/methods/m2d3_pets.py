@@ -1,0 +1,116 @@
+"""The paper's method: detect the change, keep by domain and difficulty, replay by gradient norm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from metadrift.detection import ChangeDetector, FeatureExtractor
+from metadrift.learners import MetaLearner, Outcome, frozen_statistics
+from metadrift.memory import M2D3Memory
+from metadrift.methods.base import StepRecord
+from metadrift.methods.config import ReplayConfig
+from metadrift.methods.replaying import ReplayingMethod
+from metadrift.replay import PETS, ReplaySampler
+from metadrift.tasks import TaskBatch
+
+
+class M2D3PETS(ReplayingMethod):
+    """Algorithm 3 of the paper, with ODCD (Algorithm 1) and M2D3 (Algorithm 2) as its parts.
+
+    Parameters
+    ----------
+    memory
+        An M2D3Memory.
+    sampler
+        PETS, or uniform for the ablation without it.
+    features
+        What the detector looks at.
+    detector
+        When the domain changed.
+    """
+
+    def __init__(
+        self,
+        learner: MetaLearner,
+        optimizer: torch.optim.Optimizer,
+        memory: M2D3Memory,
+        config: ReplayConfig,
+        rng: np.random.Generator,
+        sampler: ReplaySampler,
+        features: FeatureExtractor,
+        detector: ChangeDetector,
+    ) -> None:
+        super().__init__(learner, optimizer, memory, config, rng, sampler)
+        self.memory: M2D3Memory = memory
+        self.features = features
+        self.detector = detector
+        self.latent_domain = 0  # L_t
+        self.steps = 0
+
+    def step(self, tasks: TaskBatch) -> StepRecord:
+        self.refresh_gradient_norms()  # lines 2-4: G_j of every cluster, every s steps
+        replays = self.draw()  # lines 5-6: B from M by Z_t
+        learned = self.learn(tasks, replays)  # line 7: train on T_t and B together
+        if learned.replayed is not None:  # the same pass says how hard the replayed tasks are now
+            self.observe([replay.slot for replay in replays], learned.replayed)
+        with self.clock("detection"):  # line 8, M2D3: first ODCD
+            seen = self.features(tasks, learned.arriving.embedding)
+            change = self.detector.update(seen)
+        if change is not None:
+            self.latent_domain += 1  # L_t = L_{t-1} + 1
+            self.memory.relabel(change.started_at, self.latent_domain)
+        admitted = self.remember(tasks, learned, self.latent_domain)  # then in and out of memory
+        self.steps += 1
+        return learned.record(
+            latent_domain=self.latent_domain,
+            statistic=self.detector.statistic,
+            threshold=self.detector.threshold,
+            change=change,
+            admitted=admitted,
+            variance_ratio=getattr(self.sampler, "variance_ratio", float("nan")),
+        )
+
+    def refresh_gradient_norms(self) -> None:
+        """Forward passes only, on R stored batches of each cluster that was not seen for s steps."""
+        if not isinstance(self.sampler, PETS):
+            return
+        with self.clock("replay"):
+            slots = self.sampler.refresh_slots(self.memory, self.config.refresh_batches, self.rng)
+            if slots:
+                stored = self.memory.buffer.get(slots).to(self.device)
+                with torch.no_grad(), frozen_statistics(self.learner):
+                    self.observe(slots, self.learner(stored))
+
+    def observe(self, slots: list[int], outcome: Outcome) -> None:
+        """Tell memory and sampler how hard these stored batches are now."""
+        each = outcome.importance.view(len(slots), -1)
+        for slot, squares in zip(slots, each.square().mean(1).tolist(), strict=True):
+            label = int(self.memory.label[slot])
+            importance = math.sqrt(squares)  # of a batch: the root mean square over its tasks
+            self.memory.observe(label, importance)
+            if isinstance(self.sampler, PETS):
+                self.sampler.observe(label, importance)
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict() | {
+            "detector": self.detector.state_dict(),
+            "features": self.features.state_dict(),
+            "latent_domain": self.latent_domain,
+            "steps": self.steps,
+        }
+        if isinstance(self.sampler, PETS):
+            state["pets"] = self.sampler.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.detector.load_state_dict(state["detector"])
+        self.features.load_state_dict(state["features"])
+        self.latent_domain = int(state["latent_domain"])
+        self.steps = int(state["steps"])
+        if isinstance(self.sampler, PETS):
+            self.sampler.load_state_dict(state["pets"])

@@ -1,0 +1,126 @@
+"""What the methods with a memory share: drawing from it, and changing what is drawn.
+
+Every help that replay can get (augmentation, recombination, balance, dark replay) lives here, so
+that all methods that replay can have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metadrift.learners import MetaLearner, Outcome
+from metadrift.memory import Memory
+from metadrift.methods.base import Learned, Method, StepRecord
+from metadrift.methods.config import ReplayConfig
+from metadrift.replay import (
+    Augment,
+    Replay,
+    ReplaySampler,
+    UniformReplay,
+    dark_term,
+    domain_balance,
+    recombined,
+)
+from metadrift.tasks import TaskBatch
+
+
+class ReplayingMethod(Method):
+    """Learns the arriving tasks together with some from memory.
+
+    Parameters
+    ----------
+    memory
+        What is kept.
+    config
+        How many stored batches are replayed at each step, and in what form.
+    rng
+        For the draws.
+    sampler
+        Which stored batches are drawn; uniform by default.
+    """
+
+    def __init__(
+        self,
+        learner: MetaLearner,
+        optimizer: torch.optim.Optimizer,
+        memory: Memory,
+        config: ReplayConfig,
+        rng: np.random.Generator,
+        sampler: ReplaySampler | None = None,
+    ) -> None:
+        super().__init__(learner, optimizer)
+        self.memory = memory
+        self.config = config
+        self.rng = rng
+        self.sampler = sampler or UniformReplay()
+
+    def step(self, tasks: TaskBatch) -> StepRecord:
+        learned = self.learn(tasks, self.draw())
+        return learned.record(admitted=self.remember(tasks, learned))
+
+    def draw(self) -> list[Replay]:
+        """This step's stored batches, changed as the settings ask."""
+        with self.clock("replay"):
+            drawn = self.sampler.draw(self.memory, self.config.batches, self.rng)
+            return [self.freshen(replay) for replay in drawn]
+
+    def freshen(self, replay: Replay) -> Replay:
+        """Recombine classes within the cluster and shift images, so that replay is not by rote."""
+        if self.config.recombine and self.rng.random() < self.config.recombine:
+            replay = recombined(self.memory, replay, self.rng)
+        if self.config.augment:
+            shifted = Augment(shift=self.config.augment)(replay.tasks, self.rng)
+            replay = replace(replay, tasks=shifted)
+        return replay
+
+    def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> Learned:
+        """One optimiser step on the arriving and the replayed tasks."""
+        learned = self.forward(tasks, replays)
+        self.apply(learned.objective)
+        return learned
+
+    def forward(self, tasks: TaskBatch, replays: Sequence[Replay] = ()) -> Learned:
+        """Arriving and replayed tasks in a single forward pass."""
+        together = TaskBatch.concatenate([tasks, *(replay.tasks for replay in replays)])
+        outcome = self.learner(together.to(self.device))
+        arriving = outcome[: len(tasks)]
+        if not replays:
+            return Learned(arriving, None, arriving.loss.mean())
+        replayed = outcome[len(tasks) :]
+        term = self.replay_term(replayed, replays)
+        return Learned(arriving, replayed, arriving.loss.mean() + term)
+
+    def replay_term(self, replayed: Outcome, replays: Sequence[Replay]) -> Tensor:
+        """What replay adds to the objective: the weighted mean loss of the replayed tasks."""
+        each = replayed.loss
+        if self.config.dark:
+            kept, known = self.memory.buffer.get_logits([replay.slot for replay in replays])
+            each = each + self.config.dark * dark_term(replayed.logits, kept, known)
+        weights = [replay.weight for replay in replays for _ in range(len(replay.tasks))]
+        balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0
+        return balance * (each.new_tensor(weights) * each).mean()
+
+    def remember(self, tasks: TaskBatch, learned: Learned, label: int = 0) -> bool:
+        """Offer the arriving batch to memory."""
+        with self.clock("memory"):
+            arriving = learned.arriving
+            importance = float(arriving.importance.mean())
+            logits = arriving.logits if self.memory.buffer.keeps_logits else None
+            return self.memory.offer(tasks, label, importance, logits) is not None
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {
+            "memory": self.memory.state_dict(),
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.memory.load_state_dict(state["memory"])
+        self.rng.bit_generator.state = state["rng"]

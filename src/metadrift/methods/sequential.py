@@ -1,0 +1,15 @@
+"""Sequential training: learn what arrives, keep nothing. It shows how much is forgotten."""
+
+from __future__ import annotations
+
+from metadrift.methods.base import Method, StepRecord
+from metadrift.tasks import TaskBatch
+
+
+class Sequential(Method):
+    """No memory."""
+
+    def step(self, tasks: TaskBatch) -> StepRecord:
+        learned = self.forward(tasks)
+        self.apply(learned.objective)
+        return learned.record()

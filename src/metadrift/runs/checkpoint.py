@@ -1,0 +1,131 @@
+"""Checkpoints: a nested state as safetensors and JSON, written whole or not at all.
+
+`checkpoints/step-N/` holds `tensors.safetensors` (every tensor and array of the state, named by
+its path) and `state.json` (everything else). Nothing is pickled, so nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from metadrift.errors import MetadriftError
+from metadrift.runs.files import read_json
+
+FORMAT = "metadrift-checkpoint/1"
+_TENSOR, _ARRAY = "tensor", "array"
+
+
+def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int = 2) -> Path:
+    """Write `folder/step-N` and then remove all but the newest `keep`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     path = save_checkpoint(Path(place), 7, {"weights": torch.ones(2), "label": 3})
+    ...     path.name, load_checkpoint(path)["label"]
+    ('step-7', 3)
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"step-{step}"
+    temporary = Path(tempfile.mkdtemp(prefix=f".step-{step}.", dir=folder))
+    try:
+        tensors: dict[str, Tensor] = {}
+        shape = _take_apart(state, "", tensors)
+        save_file(tensors, temporary / "tensors.safetensors")
+        text = json.dumps({"format": FORMAT, "step": step, "state": shape})
+        (temporary / "state.json").write_text(text, encoding="utf-8")
+        for name in ("tensors.safetensors", "state.json"):
+            with open(temporary / name, "rb") as file:
+                os.fsync(file.fileno())
+        temporary.chmod(0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
+        raise MetadriftError(
+            f"the checkpoint {target} could not be written ({error.strerror or error}); it needs "
+            f"{size:.0f} MB. The one before it is whole."
+        ) from None
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    for old in checkpoints(folder)[: -max(keep, 1)]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The state that was saved, with the same tensors, arrays and values."""
+    saved = read_json(path / "state.json")
+    if saved.get("format") != FORMAT:
+        raise MetadriftError(f"{path} is not a checkpoint of the format {FORMAT!r}")
+    try:
+        tensors = load_file(path / "tensors.safetensors")
+        state = _put_together(saved["state"], tensors)
+    except FileNotFoundError:
+        raise MetadriftError(f"{path} is not whole: tensors.safetensors is missing") from None
+    except (SafetensorError, KeyError, TypeError, AttributeError, OSError, ValueError) as error:
+        raise MetadriftError(f"{path} is damaged: {error}") from None
+    if not isinstance(state, dict):
+        raise MetadriftError(f"{path} is damaged: state.json holds no state")
+    return state
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """All whole checkpoints of a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir()]
+    return [path for _, path in sorted((int(m[1]), path) for m, path in found if m)]
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed writer left under a temporary name."""
+    if folder.is_dir():
+        for path in folder.glob(".step-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _take_apart(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Move tensors and arrays out of a nested value; what stays is JSON."""
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().cpu().contiguous()
+        return {_TENSOR: name}
+    if isinstance(value, np.ndarray):
+        tensors[name] = torch.from_numpy(np.ascontiguousarray(value))
+        return {_ARRAY: name, "shape": list(value.shape)}
+    if isinstance(value, dict):
+        return {"dict": {k: _take_apart(v, f"{name}/{k}", tensors) for k, v in value.items()}}
+    if isinstance(value, list | tuple):
+        return [_take_apart(v, f"{name}/{i}", tensors) for i, v in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a checkpoint cannot hold {name}: {type(value).__name__}")
+
+
+def _put_together(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_put_together(entry, tensors) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if _TENSOR in value:
+        return tensors[value[_TENSOR]]
+    if _ARRAY in value:
+        return tensors[value[_ARRAY]].numpy().reshape(value["shape"])
+    return {key: _put_together(entry, tensors) for key, entry in value["dict"].items()}

@@ -1,0 +1,187 @@
+"""The configuration of a run: dataclasses whose field docstrings are the --help.
+
+`to_toml` and `from_toml` carry it to `config.toml` and back without loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from metadrift.detection.config import DetectionConfig
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
+
+MethodOrStream = Literal[MethodName, "joint", "independent"]
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """The meta-learner's settings."""
+
+    filters: int | None = None
+    """Filters of each conv block; by default the paper's (64 for protonet and ridge, else 48)."""
+    normalisation: Literal["batch", "running"] = "batch"
+    """Statistics of the task's own images, or running averages when scoring."""
+    inner_steps: int = 5
+    """anil, maml: gradient steps of the inner loop."""
+    inner_lr: float | None = None
+    """anil, maml: learning rate of the inner loop; by default the learner's own."""
+    first_order: bool = False
+    """anil, maml: leave out second derivatives."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a method and a learner on a benchmark."""
+
+    method: MethodOrStream = "m2d3-pets"
+    """How to learn from the stream; joint and independent are the upper bounds."""
+    learner: Literal["protonet", "anil", "maml", "ridge"] = "protonet"
+    """The few-shot learner."""
+    benchmark: str = "builtin"
+    """A benchmark's name, or the path of a TOML file that lists packs and steps."""
+    scale: float = 1.0
+    """Shrink steps, memory and detection windows together."""
+    ways: int = 5
+    """Classes of a task."""
+    shots: int = 1
+    """Support images of each class."""
+    queries: int = 10
+    """Query images of each class."""
+    seed: int = 0
+    """Everything random follows from this number."""
+    lr: float = 0.001
+    """Adam's learning rate."""
+    size: int = 28
+    """Side of the built-in domains' images; packs have their own."""
+    labels: Literal["detected", "oracle"] = "detected"
+    """m2d3-pets: latent domains by detection, or the true ones, which is an oracle."""
+    test_tasks: int = 750
+    """Unseen tasks of each domain in the final evaluation."""
+    stage_tasks: int = 100
+    """Unseen tasks of each domain after each true segment (for forgetting); 0 leaves it out."""
+    split: Literal["test", "val"] = "test"
+    """Classes of the evaluation; choose settings on val only."""
+    checkpoint_every: int = 500
+    """Steps between two checkpoints."""
+    keep: int = 2
+    """Checkpoints kept."""
+    log_every: int = 10
+    """Steps between two lines of metrics.jsonl."""
+    variance_every: int = 0
+    """Measure the replay gradient's variance, PETS against uniform, every so many steps."""
+    on_nan: Literal["stop", "skip"] = "stop"
+    """What to do when the loss or a gradient is NaN or infinite; skip counts such steps."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute."""
+    threads: int | None = None
+    """Threads of torch; by default torch's own choice."""
+    data: Path | None = None
+    """Folder of the packs; by default METADRIFT_DATA or the user's data folder."""
+    learn: LearnerConfig = field(default_factory=LearnerConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    detection: DetectionConfig = field(default_factory=DetectionConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("shots", "queries", "test_tasks", "checkpoint_every", "keep", "log_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
+        if self.ways < 2:
+            raise UsageError("--ways must be at least 2")
+        if not 0 < self.scale <= 1:
+            raise UsageError(f"--scale must be above 0 and at most 1, not {self.scale}")
+        if self.seed < 0:
+            raise UsageError("--seed must be 0 or more")
+        if not self.lr > 0:
+            raise UsageError(f"--lr must be above 0, not {self.lr}")
+
+
+def config_sha256(config: RunConfig) -> str:
+    """A fingerprint of the settings, the same for the same settings."""
+    text = json.dumps(dataclasses.asdict(config), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_toml(config: RunConfig) -> str:
+    """The configuration as TOML: plain values first, then a table for each group."""
+    values = dataclasses.asdict(config)
+    lines = [f"{key} = {_literal(v)}" for key, v in values.items() if not _skip(v)]
+    for group, table in values.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{group}]"]
+            lines += [f"{key} = {_literal(v)}" for key, v in table.items() if not _skip(v)]
+    return "\n".join(lines) + "\n"
+
+
+def from_toml(text: str, where: str = "config.toml") -> RunConfig:
+    """Read a configuration; what is left out keeps its default."""
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise MetadriftError(f"{where} is not TOML: {error}") from None
+    config = _build(RunConfig, table, where)
+    assert isinstance(config, RunConfig)
+    return config
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read a configuration file."""
+    try:
+        return from_toml(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetadriftError(f"configuration {path} cannot be read: {error}") from None
+
+
+def _skip(value: Any) -> bool:
+    return value is None or isinstance(value, dict)  # TOML has no null: leaving out says the same
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _build(kind: type, table: dict[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    unknown = set(table) - set(hints)
+    if unknown:
+        raise MetadriftError(f"{where}: there is no setting {sorted(unknown)[0]!r}")
+    values = {key: _value(hints[key], value, f"{where}: {key}") for key, value in table.items()}
+    try:
+        return kind(**values)
+    except UsageError as error:
+        raise MetadriftError(f"{where}: {error}") from None
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, dict):
+            raise MetadriftError(f"{where} must be a table")
+        return _build(hint, value, where)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(h for h in typing.get_args(hint) if h is not type(None))
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if value not in choices:
+            raise MetadriftError(f"{where} must be one of {', '.join(map(str, choices))}")
+        return value
+    if hint is float and type(value) is int:
+        return float(value)
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    if type(value) is not hint:
+        raise MetadriftError(f"{where} must be {hint.__name__}, not {value!r}")
+    return value

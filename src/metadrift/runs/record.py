@@ -1,0 +1,97 @@
+"""A run's folder: metrics and events line by line, and the summary at the end."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from metadrift.methods import StepRecord
+from metadrift.runs.files import plain
+
+
+class Recorder:
+    """Writes `metrics.jsonl` (a line every few steps) and `events.jsonl` (what happened).
+
+    A checkpoint remembers how long the two files were; a resumed run cuts them back to that, so
+    that no step is written twice.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    log_every
+        Steps between two lines of metrics; loss and accuracy are means over those steps.
+    """
+
+    def __init__(self, folder: Path, log_every: int) -> None:
+        self._files = {name: open(folder / f"{name}.jsonl", "ab") for name in ("metrics", "events")}
+        self._log_every = log_every
+        self._sums = [0.0, 0.0, 0.0]
+        self._replays = self._since = 0
+        self._clock = time.perf_counter()
+
+    def step(self, step: int, record: StepRecord, **more: Any) -> dict[str, Any] | None:
+        """Take in one step (from 0); gives the line of metrics when one is due."""
+        self._since += 1
+        self._sums[0] += record.loss
+        self._sums[1] += record.accuracy
+        if math.isfinite(record.replay_loss):
+            self._sums[2] += record.replay_loss
+            self._replays += 1
+        if (step + 1) % self._log_every:
+            return None
+        now = time.perf_counter()
+        line = {
+            "step": step + 1,
+            "loss": self._sums[0] / self._since,
+            "accuracy": self._sums[1] / self._since,
+            "replay_loss": self._sums[2] / self._replays if self._replays else math.nan,
+            "statistic": record.statistic,
+            "threshold": record.threshold,
+            "latent_domain": record.latent_domain,
+            "variance_ratio": record.variance_ratio,
+            "steps_per_s": self._since / max(now - self._clock, 1e-9),
+            **more,
+        }
+        self._sums, self._replays, self._since, self._clock = [0.0, 0.0, 0.0], 0, 0, now
+        self._write("metrics", line)
+        return line
+
+    def event(self, step: int, what: str, **details: Any) -> None:
+        self._write("events", {"step": step, "event": what, **details})
+
+    def state_dict(self) -> dict[str, Any]:
+        """How long the files are, and the sums of the line that is being gathered."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        lengths = {f"{name}_bytes": file.tell() for name, file in self._files.items()}
+        return {**lengths, "sums": list(self._sums), "replays": self._replays, "since": self._since}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, file in self._files.items():
+            file.truncate(int(state[f"{name}_bytes"]))
+            file.seek(0, os.SEEK_END)
+        self._sums = [float(value) for value in state["sums"]]
+        self._replays, self._since = int(state["replays"]), int(state["since"])
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _write(self, name: str, line: dict[str, Any]) -> None:
+        text = json.dumps(plain(line), allow_nan=False) + "\n"
+        self._files[name].write(text.encode())
+        self._files[name].flush()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a jsonl file; a last line that is still being written is left out."""
+    if not path.is_file():
+        return []
+    rows = path.read_bytes().split(b"\n")[:-1]
+    return [json.loads(row) for row in rows]
