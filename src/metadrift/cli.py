@@ -16,6 +16,27 @@ from metadrift.errors import MetadriftError
 # command: (module, function, what it does)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
+    "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
+    "data verify": (
+        "metadrift.domains.commands",
+        "verify_packs",
+        "compare packs with their sha256",
+    ),
+    "data preview": (
+        "metadrift.domains.commands",
+        "preview_pack",
+        "a PNG sheet of a pack's images",
+    ),
+    "data generate": (
+        "metadrift.domains.builtin.commands",
+        "generate",
+        "make the six built-in domains",
+    ),
+    "data difficulty": (
+        "metadrift.domains.builtin.commands",
+        "difficulty",
+        "nearest-centroid accuracy of packs",
+    ),
 }
 
 
