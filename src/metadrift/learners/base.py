@@ -38,7 +38,7 @@ class MetaLearner(nn.Module, ABC):
         """Loss, logits, embedding and importance of every task."""
 
     def pixels(self, images: Tensor) -> Tensor:
-        """uint8 [T, N, C, H, W] to floats in [-1, 1], image-major: [N, T, 3, H, W]."""
+        """uint8 [T, N, C, H, W] to floats in [-1, 1]: [T*N, 3, H, W], the channels innermost."""
         if images.dtype != torch.uint8:
             raise MetadriftError(f"images must be uint8 (0..255), not {images.dtype}")
         T, N, _, height, width = images.shape
@@ -46,20 +46,19 @@ class MetaLearner(nn.Module, ABC):
             raise MetadriftError(
                 f"the learner was made for images of {self.image_size} px, not {height} x {width}"
             )
-        parameter = next(self.parameters())
-        # Grey is repeated by the same copy that changes the type and the layout.
-        pixels = parameter.new_empty((N, T, 3, height, width))
-        pixels.copy_(images.transpose(0, 1).expand(N, T, 3, height, width))
-        return pixels.mul_(1 / 127.5).sub_(1)
+        # Channels innermost is how packs store images and how the CPU convolves fastest; grey is
+        # repeated by the same copy that changes the type.
+        pixels = next(self.parameters()).new_empty((T, N, height, width, 3))
+        pixels.copy_(images.permute(0, 1, 3, 4, 2).expand_as(pixels))
+        return pixels.mul_(1 / 127.5).sub_(1).flatten(0, 1).permute(0, 3, 1, 2)
 
     def features(self, images: Tensor) -> Tensor:
-        """uint8 [T, N, C, H, W] to [N, T, D], each task with its own normalisation."""
-        pixels = self.pixels(images)
-        N, T = pixels.shape[:2]
+        """uint8 [T, N, C, H, W] to [T, N, D], each task with its own normalisation."""
+        T, N = images.shape[:2]
         for norm in task_norms(self.backbone):
             norm.tasks = T
-        rows: Tensor = self.backbone(pixels.flatten(0, 1))
-        return rows.reshape(N, T, -1)
+        rows: Tensor = self.backbone(self.pixels(images))
+        return rows.reshape(T, N, -1)
 
     def feature_size(self) -> int:
         """D, found by sending one blank image through the backbone."""

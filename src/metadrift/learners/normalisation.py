@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metadrift.errors import UsageError
@@ -20,13 +19,12 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 class TaskNorm(nn.Module):
     """Batch normalisation with one mean and variance for each task of the batch.
 
-    The rows of the input are images of `tasks` tasks, image-major: row n*T + t is image n of
-    task t. Seen as [N, T*C, ...] that is one native batch normalisation with T*C channels.
+    The rows of the input are the images of `tasks` tasks, one task after the other.
 
     Parameters
     ----------
     channels
-        C, the channels of the input [N*T, C, ...].
+        C, the channels of the input [T*N, C, ...].
     normalisation
         `batch`: always the statistics of the task's own images. `running`: the same in training,
         which also feeds running averages; in evaluation mode the averages are used instead.
@@ -35,9 +33,9 @@ class TaskNorm(nn.Module):
     --------
     >>> norm = TaskNorm(1, "batch")
     >>> norm.tasks = 2
-    >>> x = torch.tensor([[0.0], [10.0], [2.0], [30.0]])  # images 0 and 1 of two tasks
+    >>> x = torch.tensor([[0.0], [2.0], [10.0], [30.0]])  # two images each of two tasks
     >>> norm(x).flatten().round().tolist()
-    [-1.0, -1.0, 1.0, 1.0]
+    [-1.0, 1.0, -1.0, 1.0]
     """
 
     running_mean: Tensor | None
@@ -62,33 +60,48 @@ class TaskNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels) if running else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [N*T, C, ...] to the same shape."""
-        if self.running_mean is not None and not self.training:
-            averages = self.running_mean, self.running_var
-            return F.batch_norm(x, *averages, self.weight, self.bias, False, 0.0, self.eps)
-        T, C = self.tasks, x.shape[1]
-        # Momentum 1 makes the kernel leave the batch's own statistics in these.
-        mean: Tensor | None = None
-        var: Tensor | None = None
-        if self._collects():
-            mean, var = x.new_zeros(T * C), x.new_ones(T * C)
-        weight, bias = self.weight.repeat(T), self.bias.repeat(T)
-        by_task = x.reshape(x.shape[0] // T, T * C, *x.shape[2:])
-        y = F.batch_norm(by_task, mean, var, weight, bias, True, 1.0, self.eps)
-        if mean is not None and var is not None:
-            self._collect(mean.view(T, C).mean(0), var.view(T, C).mean(0))
-        return y.reshape(x.shape)
+        """x: [T*N, C, ...] to the same shape."""
+        rows = self.rows(x)
+        if self.uses_averages:
+            mean, var = self.averages()
+        else:
+            mean, var = moments(rows)
+            self.record(mean, var, rows.shape[1])
+        scale = self.weight * (var + self.eps).rsqrt()
+        y = torch.addcmul(self.bias - mean * scale, rows, scale)
+        return y.reshape(x.movedim(1, -1).shape).movedim(-1, 1)
 
-    def _collects(self) -> bool:
-        # A pass without gradient is a scoring pass, never a training step.
-        running = self.running_mean is not None
-        return running and self.training and not self.frozen and torch.is_grad_enabled()
+    def rows(self, x: Tensor) -> Tensor:
+        """[T*N, C, ...] as [T, M, C]: all positions of all images of a task; a view if it can."""
+        return x.movedim(1, -1).reshape(self.tasks, -1, x.shape[1])
 
-    def _collect(self, mean: Tensor, var: Tensor) -> None:
+    @property
+    def uses_averages(self) -> bool:
+        """Whether the running averages stand in for the task's own statistics."""
+        return self.running_mean is not None and not self.training
+
+    def averages(self) -> tuple[Tensor, Tensor]:
+        """The running mean and variance, each [1, 1, C]."""
         assert self.running_mean is not None
         assert self.running_var is not None
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(var, self.momentum)
+        return self.running_mean[None, None], self.running_var[None, None]
+
+    def record(self, mean: Tensor, var: Tensor, count: int) -> None:
+        """Move the running averages towards the mean over tasks of their moments [T, 1, C]."""
+        # A pass without gradient is a scoring pass, never a training step.
+        if self.running_mean is None or self.frozen or not torch.is_grad_enabled():
+            return
+        assert self.running_var is not None
+        unbiased = count / max(count - 1, 1)
+        self.running_mean.lerp_(mean.detach().mean((0, 1)), self.momentum)
+        self.running_var.lerp_(var.detach().mean((0, 1)) * unbiased, self.momentum)
+
+
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of [T, M, C] over M, each [T, 1, C]."""
+    mean = rows.mean(1, keepdim=True)
+    var = rows.square().mean(1, keepdim=True) - mean.square()
+    return mean, var.clamp(min=0)
 
 
 def keep_tasks_apart(module: nn.Module, normalisation: Normalisation) -> nn.Module:
@@ -131,6 +144,10 @@ def _from_batch_norm(
 ) -> TaskNorm:
     momentum = 0.1 if layer.momentum is None else layer.momentum
     norm = TaskNorm(layer.num_features, normalisation, layer.eps, momentum)
+    like = layer.weight if layer.affine else layer.running_mean
+    if like is not None:
+        norm.to(like)
+    norm.requires_grad_(layer.affine)
     with torch.no_grad():
         if layer.affine:
             norm.weight.copy_(layer.weight)

@@ -49,6 +49,12 @@ class Outcome:
         loss = each.view(tasks, rows).mean(1)
         return cls(loss, logits, embedding.detach(), logit_gradient_norm(logits))
 
+    def __getitem__(self, tasks: slice) -> Outcome:
+        """Some of the tasks, as views: `outcome[2:4]`."""
+        return Outcome(
+            self.loss[tasks], self.logits[tasks], self.embedding[tasks], self.importance[tasks]
+        )
+
     def accuracy(self) -> Tensor:
         """[T], the share of a task's queries that were named rightly."""
         with torch.no_grad():

@@ -35,10 +35,10 @@ class ProtoNet(MetaLearner):
     def forward(self, tasks: TaskBatch) -> Outcome:
         g = tasks.geometry
         features = self.features(tasks.images)
-        support, query = features[: g.ways * g.shots], features[g.ways * g.shots :]
-        prototypes = support.reshape(g.ways, g.shots, len(tasks), -1).mean(1)
-        logits = -squared_distances(query.transpose(0, 1), prototypes.transpose(0, 1))
-        return Outcome.of(logits, support.mean(0))
+        support, query = features[:, : g.ways * g.shots], features[:, g.ways * g.shots :]
+        prototypes = support.reshape(len(tasks), g.ways, g.shots, -1).mean(2)
+        logits = -squared_distances(query, prototypes)
+        return Outcome.of(logits, support.mean(1))
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

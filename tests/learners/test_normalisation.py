@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from metadrift.errors import UsageError
+from metadrift.learners.normalisation import TaskNorm, frozen_statistics, keep_tasks_apart
+from metadrift.learners.normpool import norm_pool_relu
+
+
+def _plain_block(x, filters, norm):  # one task, written with torch's own layers
+    z = F.conv2d(x, filters, padding=1)
+    averages = (norm.running_mean, norm.running_var) if norm.uses_averages else (None, None)
+    training = not norm.uses_averages
+    z = F.batch_norm(z, *averages, norm.weight, norm.bias, training, 0.0, norm.eps)
+    return F.max_pool2d(F.relu(z), 2)
+
+
+def _block(generator, channels=2, filters=4, normalisation="batch"):
+    norm = TaskNorm(filters, normalisation).double()
+    with torch.no_grad():  # some weights below zero, where pooling and scaling do not commute
+        norm.weight.normal_(generator=generator)
+        norm.bias.normal_(generator=generator)
+        if norm.running_mean is not None:
+            norm.running_mean.normal_(generator=generator)
+            norm.running_var.uniform_(0.5, 2, generator=generator)
+    shape = (filters, channels, 3, 3)
+    kernel = torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_()
+    return kernel, norm
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    tasks=st.integers(1, 4),
+    images=st.integers(2, 5),
+    size=st.integers(2, 9),
+    seed=st.integers(0, 1000),
+    averages=st.booleans(),
+)
+def test_the_fused_block_equals_torch_layers_task_by_task(tasks, images, size, seed, averages):
+    generator = torch.Generator().manual_seed(seed)
+    kernel, norm = _block(generator, normalisation="running" if averages else "batch")
+    norm.train(not averages)
+    norm.tasks = tasks
+    x = torch.randn((tasks, images, 2, size, size), dtype=torch.float64, generator=generator)
+    x.requires_grad_()
+    rows = x.flatten(0, 1).contiguous(memory_format=torch.channels_last)
+    fused = norm_pool_relu(rows, kernel, norm)
+    plain = torch.cat([_plain_block(x[t], kernel, norm) for t in range(tasks)])
+    torch.testing.assert_close(fused, plain, rtol=1e-9, atol=1e-9)
+
+    towards = torch.randn(plain.shape, dtype=torch.float64, generator=generator)
+    inputs = [x, kernel, norm.weight, norm.bias]
+    fused_gradients = torch.autograd.grad(fused, inputs, towards)
+    plain_gradients = torch.autograd.grad(plain, inputs, towards)
+    for a, b in zip(fused_gradients, plain_gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.BatchNorm2d])
+def test_task_norm_equals_batch_norm_when_there_is_one_task(layer):
+    generator = torch.Generator().manual_seed(0)
+    shape = (6, 3) if layer is nn.BatchNorm1d else (6, 3, 4, 4)
+    x = torch.randn(shape, dtype=torch.float64, generator=generator)
+    theirs = layer(3).double()
+    ours = keep_tasks_apart(theirs, "running")
+    for _ in range(3):
+        torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    ours.eval(), theirs.eval()
+    torch.testing.assert_close(ours(x), theirs(x))
+
+
+def test_the_running_averages_move_by_the_mean_over_tasks():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn((3, 5, 2), dtype=torch.float64, generator=generator)
+    norm = TaskNorm(2, "running").double()
+    norm.tasks = 3
+    norm(x.flatten(0, 1))
+    torch.testing.assert_close(norm.running_mean, 0.1 * x.mean(1).mean(0))
+    torch.testing.assert_close(norm.running_var, 0.9 + 0.1 * x.var(1).mean(0))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_scoring_passes_leave_the_running_averages_alone(fused):
+    kernel, norm = _block(torch.Generator().manual_seed(0), normalisation="running")
+    x = torch.randn((4, 2, 6, 6), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def run():
+        return norm_pool_relu(x, kernel, norm) if fused else norm(F.conv2d(x, kernel))
+
+    before = norm.running_mean.clone()
+    with torch.no_grad():
+        run()
+    with frozen_statistics(norm):
+        run().sum().backward()
+    norm.eval()
+    run()
+    torch.testing.assert_close(norm.running_mean, before, rtol=0, atol=0)
+    norm.train()
+    run()
+    assert not torch.equal(norm.running_mean, before)
+
+
+def test_averages_keep_their_meaning_when_a_weight_changes_sign():
+    kernel, norm = _block(torch.Generator().manual_seed(0), normalisation="running")
+    x = torch.randn((4, 2, 6, 6), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    norm.momentum = 1.0
+    norm_pool_relu(x, kernel, norm)
+    expected = F.conv2d(x, kernel, padding=1).mean((0, 2, 3))
+    torch.testing.assert_close(norm.running_mean, expected)
+
+
+def test_an_unknown_normalisation_is_refused():
+    with pytest.raises(UsageError, match="batch, running"):
+        keep_tasks_apart(nn.Identity(), "group")
+
+
+def test_the_module_handed_in_is_not_changed():
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    keep_tasks_apart(module, "batch")
+    assert isinstance(module[1], nn.BatchNorm2d)
