@@ -100,8 +100,7 @@ def import_dataset(
         raise MetadriftError(f"{path} exists already; --replace puts the new pack in its place")
     options = Options(per_class, crop_to_box, rotations, keep_unrecognized, grey)
     plan = plan_import(kind, source, options)
-    images = sum(piece.count for planned in plan.classes for piece in planned.pieces)
-    with shown_progress(f"importing {name}", images, "images") as progress:
+    with shown_progress(f"importing {name}", plan.count, "images") as progress:
         report = import_plan(
             plan,
             path,

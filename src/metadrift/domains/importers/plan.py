@@ -112,6 +112,11 @@ class Plan:
     licence: str
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def count(self) -> int:
+        """How many images to expect."""
+        return sum(piece.count for planned in self.classes for piece in planned.pieces)
+
 
 def is_image(name: str) -> bool:
     """Whether a file's name ends like an image's."""

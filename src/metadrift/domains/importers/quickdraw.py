@@ -138,18 +138,18 @@ def draw_strokes(strokes: Strokes, size: int) -> NDArray[np.uint8]:
     >>> int(image.max()), bool(image[0].any()), bool(image[13:15].any())
     (255, False, True)
     """
-    fine = max(2, 128 // size) if size < 128 else 2  # drawn larger, then averaged down
+    fine = 4 if size <= 128 else 2  # drawn larger, then averaged down
     scale = size * fine / (256 + 2 * 24)
     low = np.min([stroke.min(axis=1) for stroke in strokes], axis=0)
     high = np.max([stroke.max(axis=1) for stroke in strokes], axis=0)
     middle = size * fine / 2 - scale * (low + high) / 2
     canvas = Image.new("L", (size * fine, size * fine))
     pen = ImageDraw.Draw(canvas)
-    radius = 8 * scale
+    radius = 8 * scale - 0.5  # Pillow's ellipses include both ends
     for stroke in strokes:
         points = [(float(x), float(y)) for x, y in (stroke.T * scale + middle)]
         if len(points) > 1:
-            pen.line(points, fill=255, width=max(1, round(2 * radius)))
+            pen.line(points, fill=255, width=max(1, round(16 * scale)))
         for x, y in points:  # round joints and ends
             pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=255)
     return np.asarray(canvas.reduce(fine), np.uint8)[:, :, None]

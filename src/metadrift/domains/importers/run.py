@@ -78,17 +78,19 @@ def import_plan(
             progress(expected)
         return made[0]
 
-    images = sum(piece.count for planned in plan.classes for piece in planned.pieces)
-    workers = max(1, min(workers, images // _FEW))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    workers = max(1, min(workers, plan.count // _FEW))
     rows = _in_archive_order if plan.source and plan.source.sequential else _in_class_order
-    classes = rows(plan, look, workers, path.parent, heard)
-    counted = _enough(plan, classes, unreadable)
-    write_pack(path, name, counted, source=plan.origin, licence=plan.licence, replace=replace)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        classes = _enough(plan, rows(plan, look, workers, path.parent, heard), unreadable)
+        write_pack(path, name, classes, source=plan.origin, licence=plan.licence, replace=replace)
+    except OSError as error:
+        raise MetadriftError(f"the pack cannot be written to {path}: {error}") from None
     pack = open_pack(path)
     by_split = {split: len(pack.classes(split)) for split in SPLITS}
+    notes = plan.notes + [f"there are no {split} classes" for split in SPLITS if not by_split[split]]
     seconds = time.perf_counter() - start
-    return ImportReport(path, name, len(pack.images), by_split, unreadable, plan.notes, seconds)
+    return ImportReport(path, name, len(pack.images), by_split, unreadable, notes, seconds)
 
 
 Heard = Callable[[Made, int], NDArray[np.uint8]]
