@@ -1,0 +1,107 @@
+"""Train one learner on one domain and say what it reaches on unseen classes.
+
+    python benchmarks/train_single_domain.py PACK --learner protonet --shots 1 --steps 4000
+
+Prints the accuracy on 750 tasks of the test classes with its 95 % interval, and the minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+
+from metadrift.domains.pack import Pack, open_pack
+from metadrift.domains.sampler import TaskSampler
+from metadrift.evaluation.protocol import evaluate
+from metadrift.learners import MetaLearner, assert_finite, make_learner
+from metadrift.learners.allocator import keep_freed_memory
+from metadrift.tasks import TaskGeometry
+
+
+@dataclass(frozen=True)
+class Arguments:
+    pack: Annotated[Path, tyro.conf.Positional]  # the domain
+    learner: str = "protonet"  # protonet, anil, maml or ridge
+    options: dict[str, float] = field(default_factory=dict)  # of the learner: inner_steps 3 ...
+    normalisation: str = "batch"  # batch or running
+    filters: int | None = None  # width of the backbone; the learner's own if left out
+    ways: int = 5  # classes of a test task
+    train_ways: int | None = None  # classes of a training task; as in testing if left out
+    shots: int = 1  # support images a class
+    queries: int = 10  # query images a class in training; 15 in testing
+    tasks: int = 4  # tasks a step
+    steps: int = 4000  # training steps
+    rate: float = 1e-3  # learning rate of Adam
+    halve_every: int = 1000  # steps after which the rate is halved
+    seed: int = 0  # of weights and training tasks; the test tasks are always the same
+    threads: int = 1  # of torch
+    report_every: int = 500  # steps between progress lines
+    out: Path | None = None  # a file to append the result to, a JSON line a run
+
+
+def main(arguments: Arguments) -> None:
+    torch.set_num_threads(arguments.threads)
+    keep_freed_memory()
+    pack = open_pack(arguments.pack)
+    test = TaskGeometry(arguments.ways, arguments.shots, 15)
+    result = train(arguments, pack, test)
+    print(json.dumps(result))
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        with open(arguments.out, "a") as file:
+            file.write(json.dumps(result) + "\n")
+
+
+def train(arguments: Arguments, pack: Pack, test: TaskGeometry) -> dict[str, Any]:
+    a = arguments
+    learner = make_learner(
+        a.learner,
+        image_size=pack.image_size,
+        ways=a.ways,
+        generator=a.seed,
+        normalisation=a.normalisation,
+        filters=a.filters,
+        **{k: int(v) if v.is_integer() else v for k, v in a.options.items()},
+    )
+    optimiser = torch.optim.Adam(learner.parameters(), lr=a.rate)
+    schedule = torch.optim.lr_scheduler.StepLR(optimiser, a.halve_every, 0.5)
+    geometry = TaskGeometry(a.train_ways or a.ways, a.shots, a.queries)
+    sampler = TaskSampler(pack, "train", geometry)
+    rng = np.random.default_rng([a.seed, 1])
+    begin = time.perf_counter()
+    for step in range(1, a.steps + 1):
+        outcome = learner(sampler.draw(a.tasks, rng))
+        assert_finite(outcome.loss, where=f"step {step}, learning rate {a.rate}")
+        optimiser.zero_grad()
+        outcome.loss.mean().backward()
+        optimiser.step()
+        schedule.step()
+        if step % a.report_every == 0:
+            minutes = (time.perf_counter() - begin) / 60
+            seen = outcome.accuracy().mean().item()
+            line = f"step {step}: loss {outcome.loss.mean().item():.3f}, training {seen:.3f}"
+            print(f"{line}{_validation(learner, pack, test)}, {minutes:.1f} min", flush=True)
+    minutes = (time.perf_counter() - begin) / 60
+    found = evaluate(learner, {pack.name: TaskSampler(pack, "test", test)})[pack.name]
+    print(f"test {100 * found.mean:.2f} +- {100 * found.ci95:.2f} %, {minutes:.1f} minutes")
+    settings = asdict(a) | {"pack": pack.name, "out": None, "image_size": pack.image_size}
+    reached = {"mean": found.mean, "ci95": found.ci95, "tasks": found.tasks}
+    return settings | {"accuracy": reached, "minutes": round(minutes, 1)}
+
+
+def _validation(learner: MetaLearner, pack: Pack, test: TaskGeometry) -> str:
+    if not pack.classes("val"):
+        return ""
+    found = evaluate(learner, {"val": TaskSampler(pack, "val", test)}, tasks=200)["val"]
+    return f", validation {found.mean:.3f}"
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
