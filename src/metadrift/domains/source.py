@@ -1,7 +1,6 @@
 """A folder, a zip or a tar file, read in place: list the names, open one.
 
-Nothing is unpacked to disk. An archive that holds a name which leads out of it, a link, or any
-other thing that is not a plain file is refused as a whole: no dataset read here has such.
+Nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -17,15 +16,18 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from metadrift.domains.archive_check import (
+    ArchiveCheck,
+    is_clutter,
+    tar_trouble,
+    zip_trouble,
+)
 from metadrift.errors import MetadriftError
 
-MAX_MEMBER_BYTES = 16 * 2**30
-MAX_TOTAL_BYTES = 1024 * 2**30
-MAX_NAMES = 20_000_000
-MAX_SWELLING = 200  # times the archive's own size, once beyond a GiB: images do not compress
 _TEXT_BYTES = 64 * 2**20  # text files up to here are kept from the listing of a compressed tar
 
 # What reading a damaged archive may raise.
@@ -106,7 +108,7 @@ class FolderSource(Source):
             raise MetadriftError(f"{self.path / below} cannot be listed: {error}") from None
         for entry in entries:
             name = below + entry.name
-            if _is_clutter(name):
+            if is_clutter(name):
                 continue
             if entry.is_symlink() and not _leads_inside(Path(entry.path), root):
                 raise MetadriftError(
@@ -129,16 +131,13 @@ class ZipSource(Source):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._zip: zipfile.ZipFile | None = None
-        check = _Check(path)
-        try:
-            members = self._archive().infolist()
+        check = ArchiveCheck(path)
+        with _damage_named(path):
             self.names = sorted(
                 info.filename
-                for info in members
-                if check.passes(info.filename, info.file_size, _zip_trouble(info), info.is_dir())
+                for info in self._archive().infolist()
+                if check.passes(info.filename, info.file_size, zip_trouble(info), info.is_dir())
             )
-        except READ_ERRORS as error:
-            raise MetadriftError(f"{path} cannot be read as a zip file: {error}") from None
 
     def open(self, name: str) -> BinaryIO:
         try:
@@ -168,9 +167,11 @@ class TarSource(Source):
         self._members: dict[str, tuple[int, int]] = {}  # first byte, size
         self._unpack = _unpacker(path)
         self.sequential = self._unpack is not None
-        check = _Check(path)
-        for member, name, file in self._read():
-            if check.passes(name, member.size, _tar_trouble(member), member.isdir()):
+        check = ArchiveCheck(path)
+        with _damage_named(path):
+            for member, name, file in self._read():
+                if not check.passes(name, member.size, tar_trouble(member), member.isdir()):
+                    continue
                 self.names.append(name)
                 if not self.sequential:
                     self._members[name] = member.offset_data, member.size
@@ -190,25 +191,20 @@ class TarSource(Source):
         raise FileNotFoundError(name)
 
     def stream(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        for member, name, file in self._read():
-            if name in names and member.isfile():
-                yield name, file.read()
+        with _damage_named(self.path):
+            for member, name, file in self._read():
+                if name in names and member.isfile():
+                    yield name, file.read()
 
     def _read(self) -> Iterator[tuple[tarfile.TarInfo, str, IO[bytes]]]:
         """Every member, in order, with a file that is valid until the next one."""
-        try:
-            with (self._unpack or open)(self.path, "rb") as raw:
-                with tarfile.open(fileobj=raw, mode="r:") as archive:
-                    for member in archive:
-                        file = archive.extractfile(member) if member.isfile() else None
-                        name = member.name[2:] if member.name.startswith("./") else member.name
-                        yield member, name, file or io.BytesIO()
-                while raw.read(1 << 20):  # to the end: only there a cut or damaged file shows
-                    pass
-        except READ_ERRORS as error:
-            raise MetadriftError(
-                f"{self.path} is no whole tar file (damaged or cut off): {error}"
-            ) from None
+        with (self._unpack or open)(self.path, "rb") as raw:
+            with tarfile.open(fileobj=raw, mode="r:") as archive:
+                for member in archive:
+                    file = archive.extractfile(member) if member.isfile() else None
+                    yield member, member.name.removeprefix("./"), file or io.BytesIO()
+            while raw.read(1 << 20):  # to the end: only there a cut or damaged file shows
+                pass
 
 
 class MountedSource(Source):
@@ -217,6 +213,8 @@ class MountedSource(Source):
     def __init__(self, folder: Source, archives: list[Source]) -> None:
         self.path = folder.path
         self._home = {n: part for part in [*archives, folder] for n in part.names}
+        for archive in archives:
+            del self._home[archive.path.name]
         self._parts = [folder, *archives]
         self.names = list(self._home)
         self.sequential = any(part.sequential for part in archives)
@@ -231,33 +229,6 @@ class MountedSource(Source):
             yield from part.stream({n for n in names if self._home.get(n) is part})
 
 
-class _Check:
-    """Looks at each member of an archive once, and adds up their sizes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.total, self.seen = path, 0, set[str]()
-        self.most = min(MAX_TOTAL_BYTES, max(2**30, MAX_SWELLING * path.stat().st_size))
-
-    def passes(self, name: str, size: int, trouble: str | None, folder: bool) -> bool:
-        """True for a file to read, False for a folder or clutter; raises on anything unsafe."""
-        if _is_unsafe(name):
-            raise MetadriftError(f"{self.path} is refused: the name {name!r} leads out of it")
-        if trouble:
-            raise MetadriftError(f"{self.path} is refused: {name!r} is {trouble}")
-        self.total += size
-        if size > MAX_MEMBER_BYTES or self.total > self.most:
-            raise MetadriftError(
-                f"{self.path} is refused: unpacked it would take more than "
-                f"{min(self.most, MAX_MEMBER_BYTES) >> 30} GiB (seen at {name!r})"
-            )
-        if folder or _is_clutter(name):
-            return False
-        if name in self.seen or len(self.seen) > MAX_NAMES:
-            raise MetadriftError(f"{self.path} is refused: it holds {name!r} twice, or too much")
-        self.seen.add(name)
-        return True
-
-
 def _open_archive(path: Path) -> Source:
     if zipfile.is_zipfile(path):
         return ZipSource(path)
@@ -266,34 +237,19 @@ def _open_archive(path: Path) -> Source:
     raise MetadriftError(f"{path} is neither a folder nor a zip, tar or tgz file")
 
 
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except READ_ERRORS as error:
+        raise MetadriftError(f"{path} is damaged or cut off: {error}") from None
+
+
 def _unpacker(path: Path) -> Any:
     with open(path, "rb") as file:
         start = file.read(6)
     known = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
     return next((opener for magic, opener in known.items() if start.startswith(magic)), None)
-
-
-def _zip_trouble(info: zipfile.ZipInfo) -> str | None:
-    kind = (info.external_attr >> 16) & 0o170000  # the Unix file type, 0 when not given
-    if kind not in (0, 0o100000, 0o040000):
-        return "a link or another special file"
-    return "encrypted" if info.flag_bits & 1 else None
-
-
-def _tar_trouble(member: tarfile.TarInfo) -> str | None:
-    plain = (member.isfile() and not member.issparse()) or member.isdir()
-    return None if plain else "a link or another special file"
-
-
-def _is_unsafe(name: str) -> bool:
-    parts = name.replace("\\", "/").split("/")
-    return ".." in parts or parts[0] == "" or (parts[0][1:2] == ":") or "\0" in name
-
-
-def _is_clutter(name: str) -> bool:
-    parts = name.split("/")
-    hidden = any(part.startswith(".") or part == "__MACOSX" for part in parts)
-    return hidden or parts[-1].lower() in ("thumbs.db", "desktop.ini")
 
 
 def _leads_inside(link: Path, root: Path) -> bool:

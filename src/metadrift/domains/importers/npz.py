@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from metadrift.domains.archive_check import MAX_MEMBER_BYTES
 from metadrift.domains.images import Look, resize_array
 from metadrift.domains.importers.plan import Options, Piece, Plan, PlannedClass, Unreadable
 from metadrift.domains.pack import Split
-from metadrift.domains.source import MAX_MEMBER_BYTES
 from metadrift.domains.splits import random_splits
 from metadrift.errors import MetadriftError
 

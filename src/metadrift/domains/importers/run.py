@@ -88,7 +88,9 @@ def import_plan(
         raise MetadriftError(f"the pack cannot be written to {path}: {error}") from None
     pack = open_pack(path)
     by_split = {split: len(pack.classes(split)) for split in SPLITS}
-    notes = plan.notes + [f"there are no {split} classes" for split in SPLITS if not by_split[split]]
+    notes = plan.notes + [
+        f"there are no {split} classes" for split in SPLITS if not by_split[split]
+    ]
     seconds = time.perf_counter() - start
     return ImportReport(path, name, len(pack.images), by_split, unreadable, notes, seconds)
 

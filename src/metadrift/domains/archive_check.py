@@ -1,0 +1,68 @@
+"""What is refused in an archive before any of it is read.
+
+A name which leads out of the archive, a link, or any other thing that is not a plain file: no
+dataset read here has such, so the whole archive is refused, and one that would swell as well.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path
+
+from metadrift.errors import MetadriftError
+
+MAX_MEMBER_BYTES = 16 * 2**30
+MAX_TOTAL_BYTES = 1024 * 2**30
+MAX_NAMES = 20_000_000
+MAX_SWELLING = 200  # times the archive's own size, once beyond a GiB: images do not compress
+
+
+class ArchiveCheck:
+    """Looks at each member of an archive once, and adds up their sizes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.total, self.seen = path, 0, set[str]()
+        self.most = min(MAX_TOTAL_BYTES, max(2**30, MAX_SWELLING * path.stat().st_size))
+
+    def passes(self, name: str, size: int, trouble: str | None, folder: bool) -> bool:
+        """True for a file to read, False for a folder or clutter; raises on anything unsafe."""
+        if _is_unsafe(name):
+            raise MetadriftError(f"{self.path} is refused: the name {name!r} leads out of it")
+        if trouble:
+            raise MetadriftError(f"{self.path} is refused: {name!r} is {trouble}")
+        self.total += size
+        if size > MAX_MEMBER_BYTES or self.total > self.most:
+            raise MetadriftError(
+                f"{self.path} is refused: unpacked it would take more than "
+                f"{min(self.most, MAX_MEMBER_BYTES) >> 30} GiB (seen at {name!r})"
+            )
+        if folder or is_clutter(name):
+            return False
+        if name in self.seen or len(self.seen) > MAX_NAMES:
+            raise MetadriftError(f"{self.path} is refused: it holds {name!r} twice, or too much")
+        self.seen.add(name)
+        return True
+
+
+def is_clutter(name: str) -> bool:
+    parts = name.split("/")
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in parts)
+    return hidden or parts[-1].lower() in ("thumbs.db", "desktop.ini")
+
+
+def zip_trouble(info: zipfile.ZipInfo) -> str | None:
+    kind = (info.external_attr >> 16) & 0o170000  # the Unix file type, 0 when not given
+    if kind not in (0, 0o100000, 0o040000):
+        return "a link or another special file"
+    return "encrypted" if info.flag_bits & 1 else None
+
+
+def tar_trouble(member: tarfile.TarInfo) -> str | None:
+    plain = (member.isfile() and not member.issparse()) or member.isdir()
+    return None if plain else "a link or another special file"
+
+
+def _is_unsafe(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return ".." in parts or parts[0] == "" or (parts[0][1:2] == ":") or "\0" in name
