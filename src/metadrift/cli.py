@@ -15,6 +15,8 @@ from metadrift.errors import MetadriftError
 
 # command: (module, function, what it does)
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("metadrift.runs.commands", "run", "train one method on one benchmark and score it"),
+    "resume": ("metadrift.runs.commands", "resume", "go on with a run that was stopped"),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (
@@ -58,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     module, function, _ = COMMANDS[name]
     command: Callable[..., int | None] = getattr(importlib.import_module(module), function)
     try:
+        if getattr(command, "reads_words", False):
+            return command(rest) or 0
         import tyro
 
         return tyro.cli(command, prog=f"metadrift {name}", args=rest) or 0

@@ -95,6 +95,6 @@ def project_away(vector: list[Tensor], reference: list[Tensor], sign: int) -> li
     inner = sum((v * r).sum() for v, r in zip(vector, reference, strict=True))
     length = sum((r * r).sum() for r in reference)
     assert isinstance(inner, Tensor)
-    if sign * float(inner) >= 0 or float(length) == 0:
+    if sign * inner.item() >= 0 or length.item() == 0:
         return vector
     return [v - (inner / length) * r for v, r in zip(vector, reference, strict=True)]

@@ -121,10 +121,10 @@ class Learned:
 
     def record(self, **more: Any) -> StepRecord:
         """The numbers of this step, with whatever else the method knows."""
-        replay_loss = math.nan if self.replayed is None else float(self.replayed.loss.mean())
+        replay_loss = math.nan if self.replayed is None else self.replayed.loss.mean().item()
         return StepRecord(
-            loss=float(self.arriving.loss.mean()),
-            accuracy=float(self.arriving.accuracy().mean()),
+            loss=self.arriving.loss.mean().item(),
+            accuracy=self.arriving.accuracy().mean().item(),
             replay_loss=replay_loss,
             **more,
         )
@@ -133,7 +133,7 @@ class Learned:
 def refuse_non_finite(value: Tensor, what: str) -> None:
     """Raise when `value` (a scalar) is NaN or infinite."""
     if not bool(torch.isfinite(value.detach())):
-        raise NonFiniteError(f"{what} became {float(value):g}")
+        raise NonFiniteError(f"{what} became {value.item():g}")
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from metadrift.learners import MetaLearner
-from metadrift.memory.gss import GradientSketch, GSSMemory
+from metadrift.memory import GradientSketch, GSSMemory
 from metadrift.methods.base import Learned, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
@@ -62,6 +62,6 @@ class GSS(ReplayingMethod):
     def admit(self, tasks: TaskBatch, learned: Learned, gradient: torch.Tensor) -> bool:
         with self.clock("memory"):
             assert isinstance(self.memory, GSSMemory)
-            importance = float(learned.arriving.importance.mean())
+            importance = learned.arriving.importance.mean().item()
             sketch = self.sketch(gradient)
             return self.memory.offer(tasks, 0, importance, sketch=sketch) is not None

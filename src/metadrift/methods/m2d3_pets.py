@@ -75,7 +75,7 @@ class M2D3PETS(ReplayingMethod):
         )
 
     def refresh_gradient_norms(self) -> None:
-        """Forward passes only, on R stored batches of each cluster that was not seen for s steps."""
+        """Forward passes only, on R stored batches of each cluster not seen for s steps."""
         if not isinstance(self.sampler, PETS):
             return
         with self.clock("replay"):

@@ -1,4 +1,4 @@
-"""MER: plain gradient steps over arriving and stored batches, then a Reptile step towards the end."""
+"""MER: plain gradient steps over arriving and stored batches, then a Reptile step to the end."""
 
 from __future__ import annotations
 

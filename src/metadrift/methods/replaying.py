@@ -110,7 +110,7 @@ class ReplayingMethod(Method):
         """Offer the arriving batch to memory."""
         with self.clock("memory"):
             arriving = learned.arriving
-            importance = float(arriving.importance.mean())
+            importance = arriving.importance.mean().item()
             logits = arriving.logits if self.memory.buffer.keeps_logits else None
             return self.memory.offer(tasks, label, importance, logits) is not None
 

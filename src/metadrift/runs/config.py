@@ -56,6 +56,8 @@ class RunConfig:
     """Support images of each class."""
     queries: int = 10
     """Query images of each class."""
+    only: str | None = None
+    """Train and test on this domain of the benchmark alone."""
     seed: int = 0
     """Everything random follows from this number."""
     lr: float = 0.001
@@ -151,7 +153,8 @@ def _literal(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    # JSON text is TOML text, but for the delete character, which TOML wants escaped.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _build(kind: type, table: dict[str, Any], where: str) -> Any:

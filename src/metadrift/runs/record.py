@@ -28,7 +28,9 @@ class Recorder:
     """
 
     def __init__(self, folder: Path, log_every: int) -> None:
-        self._files = {name: open(folder / f"{name}.jsonl", "ab") for name in ("metrics", "events")}
+        self._files = {name: folder / f"{name}.jsonl" for name in ("metrics", "events")}
+        for path in self._files.values():
+            path.touch()
         self._log_every = log_every
         self._sums = [0.0, 0.0, 0.0]
         self._replays = self._since = 0
@@ -66,27 +68,18 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Any]:
         """How long the files are, and the sums of the line that is being gathered."""
-        for file in self._files.values():
-            file.flush()
-            os.fsync(file.fileno())
-        lengths = {f"{name}_bytes": file.tell() for name, file in self._files.items()}
+        lengths = {f"{name}_bytes": path.stat().st_size for name, path in self._files.items()}
         return {**lengths, "sums": list(self._sums), "replays": self._replays, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, file in self._files.items():
-            file.truncate(int(state[f"{name}_bytes"]))
-            file.seek(0, os.SEEK_END)
+        for name, path in self._files.items():
+            os.truncate(path, int(state[f"{name}_bytes"]))
         self._sums = [float(value) for value in state["sums"]]
         self._replays, self._since = int(state["replays"]), int(state["since"])
 
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
     def _write(self, name: str, line: dict[str, Any]) -> None:
-        text = json.dumps(plain(line), allow_nan=False) + "\n"
-        self._files[name].write(text.encode())
-        self._files[name].flush()
+        with open(self._files[name], "ab") as file:
+            file.write((json.dumps(plain(line), allow_nan=False) + "\n").encode())
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,113 @@
+"""`metadrift run` and `metadrift resume`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from metadrift.errors import UsageError
+from metadrift.runs.config import RunConfig, load_config
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """Train one method with one learner on one benchmark, and score it on unseen classes.
+
+    The run's folder is OUT/NAME: config.toml (repeats the run with --config), metrics.jsonl,
+    events.jsonl, checkpoints and summary.json.
+    """
+
+    out: Path = Path("runs")
+    """Where runs are kept."""
+    name: str | None = None
+    """The run's folder; by default made from method, learner, benchmark, shots and seed."""
+    config: Path | None = None
+    """A config.toml to start from; options on the command line win over it."""
+    json: bool = False
+    """Print the summary as JSON and show no progress."""
+    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+
+
+def run(words: list[str]) -> int:
+    """Parse and run; --config gives the defaults that the rest is read against."""
+    default = RunArguments()
+    file = _option(words, "--config")
+    if file is not None:
+        default = RunArguments(run=load_config(Path(file)))
+    arguments = tyro.cli(RunArguments, prog="metadrift run", args=words, default=default)
+    from metadrift.runs.loop import start
+
+    config = arguments.run
+    name = arguments.name or default_name(config)
+    if name in (".", "..") or "/" in name or "\\" in name:
+        raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
+    summary = start(config, arguments.out / name, quiet=arguments.json)
+    _show(summary, arguments.out / name, arguments.json)
+    return 0
+
+
+run.reads_words = True  # type: ignore[attr-defined]
+
+
+def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
+    """Go on with a run that was stopped or killed, from its last checkpoint.
+
+    A finished run is only shown again.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    json
+        Print the summary as JSON and show no progress.
+    """
+    from metadrift.runs.loop import go_on
+
+    _show(go_on(run, quiet=json), run, json)
+
+
+def default_name(config: RunConfig) -> str:
+    benchmark = Path(config.benchmark).stem
+    return f"{config.method}-{config.learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
+
+
+def _option(words: list[str], name: str) -> str | None:
+    for place, word in enumerate(words):
+        if word == name and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{name}="):
+            return word.removeprefix(f"{name}=")
+    return None
+
+
+def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(summary))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    marked = " (oracle)" if summary["oracle"] else ""
+    table = Table(title=f"{summary['method']}{marked} with {summary['learner']}")
+    for column in ("domain", "accuracy %", "tasks"):
+        table.add_column(column, justify="left" if column == "domain" else "right")
+    for name, row in summary["accuracy"]["per_domain"].items():
+        table.add_row(name, f"{100 * row['mean']:.1f} ± {100 * row['ci95']:.1f}", str(row["tasks"]))
+    table.add_section()
+    mean, half = summary["accuracy"]["mean"], summary["accuracy"]["ci95"]
+    table.add_row("mean", f"{100 * mean:.1f} ± {100 * half:.1f}", "")
+    console = Console(file=sys.stdout)
+    console.print(table)
+    found = summary["detection"]
+    if found:
+        console.print(
+            f"changes found: {found['detected']} of {found['true_changes']}, "
+            f"false alarms: {found['false_alarms']}",
+            highlight=False,
+        )
+    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)

@@ -1,0 +1,252 @@
+"""One run: the loop over the stream, its checkpoints, and how it ends.
+
+Each pass of the loop is one step: learn, write down, evaluate where a true segment ends, and
+checkpoint where one is due. The state after a pass is all that the next one needs, so a run that
+was killed goes on from its last checkpoint to the same bytes.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from metadrift.errors import MetadriftError
+from metadrift.evaluation.protocol import evaluate
+from metadrift.methods import NonFiniteError, ReplayingMethod
+from metadrift.runs.build import Parts, build, plan
+from metadrift.runs.checkpoint import (
+    checkpoints,
+    load_checkpoint,
+    remove_leftovers,
+    save_checkpoint,
+)
+from metadrift.runs.config import RunConfig, load_config, to_toml
+from metadrift.runs.files import read_json, write_atomically, write_json
+from metadrift.runs.progress import RunProgress
+from metadrift.runs.record import Recorder
+from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
+from metadrift.streams.prefetch import Prefetch
+
+
+class InterruptedRunError(MetadriftError):
+    """The run was asked to stop and has saved itself."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
+
+
+def start(config: RunConfig, folder: Path, quiet: bool = False) -> dict[str, Any]:
+    """Begin a run in a new folder; gives its summary."""
+    if folder.exists() and any(folder.iterdir()):
+        raise MetadriftError(
+            f"{folder} exists already: `metadrift resume {folder}` goes on with it, another --name "
+            "begins a new run"
+        )
+    plan(config)  # a wrong benchmark or scale is said before anything is written
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "config.toml", to_toml(config))
+    return go_on(folder, quiet)
+
+
+def go_on(folder: Path, quiet: bool = False) -> dict[str, Any]:
+    """Continue a run from its last checkpoint, or from the start if it has none."""
+    if not (folder / "config.toml").is_file():
+        raise MetadriftError(f"{folder} is not a run's folder: it has no config.toml")
+    if (folder / "summary.json").is_file():
+        return read_json(folder / "summary.json")
+    config = load_config(folder / "config.toml")
+    if config.method == "independent":
+        return _independent(config, folder, quiet)
+    return _Run(config, folder, quiet).finish()
+
+
+def _independent(config: RunConfig, folder: Path, quiet: bool) -> dict[str, Any]:
+    """A learner for each domain, each a run of its own in a folder of its own."""
+    summaries = {}
+    for domain in plan(config).domains:
+        alone = replace(config, method="sequential", only=domain, stage_tasks=0)
+        home = folder / "domains" / domain
+        begin = not (home / "config.toml").is_file()
+        summaries[domain] = start(alone, home, quiet) if begin else go_on(home, quiet)
+    summary = merge_independent(config, summaries)
+    write_json(folder / "summary.json", summary)
+    return summary
+
+
+class _Run:
+    def __init__(self, config: RunConfig, folder: Path, quiet: bool) -> None:
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        self.config, self.folder = config, folder
+        self.parts: Parts = build(config, folder)
+        self.recorder = Recorder(folder, config.log_every)
+        self.step = 0
+        self.stages: list[dict[str, float]] = []
+        self.reports: list[int] = []
+        self.seconds = {"train": 0.0, "data": 0.0}
+        self.skipped = 0
+        self.variance: list[float] = []
+        self._load()
+        self.progress = RunProgress(len(self.parts.stream), self.step, quiet)
+        self.progress.say(f"{self.folder}: {self.parts.benchmark.describe()}")
+        if self.parts.buffer:
+            megabytes = self.parts.buffer.nbytes / 1e6
+            self.progress.say(f"memory: {self.parts.buffer.capacity} batches, {megabytes:.1f} MB")
+
+    def finish(self) -> dict[str, Any]:
+        """Run to the end of the stream and write the summary."""
+        try:
+            with _stop_signals() as stopped, Prefetch(self.parts.stream) as stream:
+                self._train(stream, stopped)
+            accuracy = self._evaluate(self.config.test_tasks)
+        finally:
+            self.progress.close()
+        summary = summarise(
+            self.config,
+            self.parts,
+            accuracy,
+            stages=self.stages,
+            reports=self.reports,
+            seconds=self.seconds,
+            skipped=self.skipped,
+        )
+        self._save()
+        write_json(self.folder / "summary.json", summary)
+        return summary
+
+    def _train(self, stream: Prefetch, stopped: list[int]) -> None:
+        ends = self.parts.truth.ends if self.parts.truth and self.config.stage_tasks else []
+        last_saved = self.step
+        while self.step < len(self.parts.stream):
+            self._one_step(stream)
+            if self.step in ends:
+                self._stage()
+            if stopped:
+                path = self._save()
+                raise InterruptedRunError(
+                    f"stopped at step {self.step}; the checkpoint is {path}. "
+                    f"`metadrift resume {self.folder}` goes on.",
+                    stopped[0],
+                )
+            if self.step - last_saved >= self.config.checkpoint_every:
+                self._save()
+                last_saved = self.step
+
+    def _one_step(self, stream: Prefetch) -> None:
+        begin = time.perf_counter()
+        tasks = next(stream)
+        got = time.perf_counter()
+        try:
+            record = self.parts.method.step(tasks)
+        except NonFiniteError as error:
+            self._non_finite(error)
+            record = None
+        self.seconds["data"] += got - begin
+        self.seconds["train"] += time.perf_counter() - begin
+        self.step += 1
+        if record is None:
+            return
+        if record.change is not None:
+            self.reports.append(record.change.at_step)
+            self.recorder.event(self.step, "change", **asdict(record.change))
+        line = self.recorder.step(self.step - 1, record, **self._memory(self.step))
+        if line:
+            self.progress.update(line)
+
+    def _memory(self, step: int) -> dict[str, Any]:
+        """Shares of memory by latent and by true domain, when a line of metrics is due."""
+        method = self.parts.method
+        if step % self.config.log_every or not isinstance(method, ReplayingMethod):
+            return {}
+        stored = max(len(method.memory), 1)
+        latent = {str(k): n / stored for k, n in sorted(method.memory.counts().items())}
+        return {"memory": latent, "memory_true": shares_by_domain(self.parts)}
+
+    def _non_finite(self, error: NonFiniteError) -> None:
+        if self.config.on_nan == "skip":
+            self.skipped += 1
+            self.recorder.event(self.step, "skipped", reason=str(error))
+            return
+        kept = checkpoints(self.folder / "checkpoints")
+        last = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
+        raise MetadriftError(
+            f"{error} at step {self.step} with learning rate {self.config.lr:g}; the weights were "
+            f"not touched and {last}. A lower --lr, or --on-nan skip, may help."
+        ) from None
+
+    def _stage(self) -> None:
+        accuracy = self._evaluate(self.config.stage_tasks)
+        self.stages.append({name: scored.mean for name, scored in accuracy.items()})
+        self.recorder.event(self.step, "evaluation", accuracy=self.stages[-1])
+        mean = sum(self.stages[-1].values()) / len(self.stages[-1])
+        self.progress.say(f"step {self.step}: mean accuracy of all domains {100 * mean:.1f}%")
+
+    def _evaluate(self, tasks: int) -> Any:
+        return evaluate(self.parts.learner, self.parts.tests, tasks=tasks, seed=self.config.seed)
+
+    def _save(self) -> Path:
+        state = {
+            "step": self.step,
+            "stages": self.stages,
+            "reports": self.reports,
+            "seconds": self.seconds | {f"part {k}": v for k, v in self._parts_seconds().items()},
+            "skipped": self.skipped,
+            "method": self.parts.method.state_dict(),
+        }
+        self.recorder.event(self.step, "checkpoint")
+        state["recorder"] = self.recorder.state_dict()
+        return save_checkpoint(self.folder / "checkpoints", self.step, state, keep=self.config.keep)
+
+    def _parts_seconds(self) -> dict[str, float]:
+        return self.parts.method.clock.seconds
+
+    def _load(self) -> None:
+        folder = self.folder / "checkpoints"
+        remove_leftovers(folder)
+        saved = checkpoints(folder)
+        if not saved:
+            for name in ("metrics", "events"):
+                (self.folder / f"{name}.jsonl").write_bytes(b"")
+            return
+        state = load_checkpoint(saved[-1])
+        self.step = int(state["step"])
+        self.stages, self.reports = state["stages"], state["reports"]
+        self.skipped = int(state["skipped"])
+        spent = state["seconds"]
+        self.seconds = {key: spent[key] for key in ("train", "data")}
+        parts = {k.removeprefix("part "): v for k, v in spent.items() if k.startswith("part ")}
+        self.parts.method.clock.seconds = parts
+        self.parts.method.load_state_dict(state["method"])
+        self.parts.stream.load_state_dict({"step": self.step})
+        self.recorder.load_state_dict(state["recorder"])
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are noted, to be obeyed after the step; a second one acts at once."""
+    noted: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: the program around us keeps its own handling
+        yield noted
+        return
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

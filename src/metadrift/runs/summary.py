@@ -1,0 +1,166 @@
+"""The final numbers of a run, as `summary.json` holds them."""
+
+from __future__ import annotations
+
+import math
+import platform
+import resource
+import sys
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from metadrift import __version__
+from metadrift.evaluation.detection import score_detection
+from metadrift.evaluation.metrics import forgetting as forgetting_of
+from metadrift.evaluation.protocol import DomainAccuracy, overall
+from metadrift.methods import ReplayingMethod
+from metadrift.methods.m2d3_pets import M2D3PETS
+from metadrift.runs.build import Parts
+from metadrift.runs.config import RunConfig, config_sha256
+
+
+def summarise(
+    config: RunConfig,
+    parts: Parts,
+    accuracy: dict[str, DomainAccuracy],
+    *,
+    stages: list[dict[str, float]],
+    reports: list[int],
+    seconds: dict[str, float],
+    skipped: int,
+) -> dict[str, Any]:
+    """Put the numbers together."""
+    return {
+        **_head(config, parts.benchmark.steps),
+        "accuracy": _accuracy(accuracy),
+        **_worst(accuracy),
+        "stages": stages,
+        "forgetting": _forgetting(parts, stages, accuracy),
+        "detection": _detection(parts, reports),
+        "memory": _memory(parts),
+        "timing": _timing(parts, seconds),
+        "skipped_steps": skipped,
+        "domains": parts.benchmark.domains,
+        "segments": [[s.domain, s.steps] for s in parts.benchmark.segments],
+        "image_size": parts.stream.image_size,
+    }
+
+
+def merge_independent(config: RunConfig, summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """One summary of the runs that each had one domain."""
+    each = {name: s["accuracy"]["per_domain"][name] for name, s in summaries.items()}
+    halves = [row["ci95"] for row in each.values()]
+    worst = min(each, key=lambda name: float(each[name]["mean"]))
+    return {
+        **_head(config, sum(s["steps"] for s in summaries.values())),
+        "accuracy": {
+            "mean": float(np.mean([row["mean"] for row in each.values()])),
+            "ci95": math.sqrt(sum(half**2 for half in halves)) / len(halves),
+            "per_domain": each,
+        },
+        "worst_domain": {"name": worst, "mean": each[worst]["mean"]},
+        "stages": [],
+        "forgetting": 0.0,
+        "detection": None,
+        "memory": None,
+        "timing": {"wall_s": sum(s["timing"]["wall_s"] for s in summaries.values())},
+        "skipped_steps": sum(s["skipped_steps"] for s in summaries.values()),
+        "domains": list(each),
+        "segments": [segment for s in summaries.values() for segment in s["segments"]],
+        "image_size": next(iter(summaries.values()))["image_size"],
+    }
+
+
+def shares_by_domain(parts: Parts) -> dict[str, float]:
+    """The part of memory that each true domain has, by the step at which a batch arrived."""
+    method = parts.method
+    if parts.truth is None or not isinstance(method, ReplayingMethod) or not len(method.memory):
+        return {}
+    steps = method.memory.step[: len(method.memory)].tolist()
+    counts = Counter(parts.truth.domain_at(step) for step in steps)
+    return {name: counts[name] / len(steps) for name in parts.truth.domains}
+
+
+def _head(config: RunConfig, steps: int) -> dict[str, Any]:
+    oracle = config.method == "balanced-oracle" or config.labels == "oracle"
+    return {
+        "method": config.method,
+        "oracle": oracle,
+        "learner": config.learner,
+        "benchmark": config.benchmark,
+        "scale": config.scale,
+        "ways": config.ways,
+        "shots": config.shots,
+        "queries": config.queries,
+        "seed": config.seed,
+        "split": config.split,
+        "normalisation": config.learn.normalisation,
+        "steps": steps,
+        "versions": {
+            "metadrift": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "config_sha256": config_sha256(config),
+    }
+
+
+def _accuracy(accuracy: dict[str, DomainAccuracy]) -> dict[str, Any]:
+    mean, ci95 = overall(accuracy)
+    rows = {
+        name: {"mean": scored.mean, "ci95": scored.ci95, "tasks": scored.tasks}
+        for name, scored in accuracy.items()
+    }
+    return {"mean": mean, "ci95": ci95, "per_domain": rows}
+
+
+def _worst(accuracy: dict[str, DomainAccuracy]) -> dict[str, Any]:
+    worst = min(accuracy, key=lambda name: accuracy[name].mean)
+    return {"worst_domain": {"name": worst, "mean": accuracy[worst].mean}}
+
+
+def _forgetting(
+    parts: Parts, stages: list[dict[str, float]], accuracy: dict[str, DomainAccuracy]
+) -> float | None:
+    """The fall from the best earlier accuracy to the final one, mean over the earlier domains."""
+    if parts.truth is None or len(stages) < 2:
+        return None
+    final = {name: scored.mean for name, scored in accuracy.items()}
+    return forgetting_of([*stages[:-1], final], parts.truth.stays)
+
+
+def _detection(parts: Parts, reports: list[int]) -> dict[str, Any] | None:
+    if parts.truth is None or not isinstance(parts.method, M2D3PETS):
+        return None
+    return asdict(score_detection(parts.truth.changes, reports, parts.benchmark.steps))
+
+
+def _memory(parts: Parts) -> dict[str, Any] | None:
+    if parts.buffer is None:
+        return None
+    shares = shares_by_domain(parts)
+    parts_of_entropy = [-share * math.log(share) for share in shares.values() if share > 0]
+    return {
+        "capacity": parts.buffer.capacity,
+        "bytes": parts.buffer.nbytes,
+        "shares_by_true_domain": shares,
+        "min_share": min(shares.values(), default=0.0),
+        "entropy": sum(parts_of_entropy) / math.log(max(len(shares), 2)),
+    }
+
+
+def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
+    train = max(seconds["train"], 1e-9)
+    spent = {"data": seconds["data"], **parts.method.clock.seconds}
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB on Linux
+    return {
+        "wall_s": seconds["train"],
+        "steps_per_s": parts.benchmark.steps / train,
+        "overhead": {name: value / train for name, value in spent.items()},
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+    }

@@ -1,0 +1,146 @@
+"""The decisive rule of each method, worked out by hand."""
+
+import math
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from metadrift.detection import Change
+from metadrift.methods import BaselineConfig, ReplayConfig
+from metadrift.methods.agem import project_away
+from metadrift.replay import Replay
+
+
+def flat(method):
+    return torch.cat([p.detach().flatten() for p in method.parameters()])
+
+
+def test_agem_leaves_a_gradient_that_agrees_and_projects_one_that_does_not():
+    reference = [torch.tensor([2.0, 0.0]), torch.tensor([0.0])]
+    agrees = [torch.tensor([1.0, 5.0]), torch.tensor([3.0])]
+    assert project_away(agrees, reference, sign=1) is agrees
+    against = [torch.tensor([-3.0, 5.0]), torch.tensor([3.0])]
+    projected = project_away(against, reference, sign=1)
+    assert [part.tolist() for part in projected] == [[0.0, 5.0], [3.0]]
+
+
+def test_agem_never_applies_an_update_that_climbs_the_memory_loss(build, batches):
+    method, stream = build("agem", lr=0.05), batches(0, ground=60)
+    for tasks in islice(stream, 10):
+        method.step(tasks)
+    limited = []
+
+    def watch(before, reference, plain=method.limit_update):
+        moved = flat(method) - torch.cat([b.flatten() for b in before])
+        plain(before, reference)
+        r = torch.cat([part.flatten() for part in reference])
+        after = flat(method) - torch.cat([b.flatten() for b in before])
+        limited.append((float(moved @ r), float(after @ r), float(r.norm() * after.norm())))
+
+    method.limit_update = watch
+    for tasks in islice(batches(1, ground=180), 20):
+        method.step(tasks)
+    assert all(after <= 1e-4 * scale for _, after, scale in limited)
+    assert any(proposed > 0 for proposed, _, _ in limited)
+
+
+def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_step_back(
+    build, batches
+):
+    method, stream = build("mir", replay=ReplayConfig(batches=2)), batches(0)
+    for tasks in islice(stream, 10):
+        method.step(tasks)
+    tasks, before = next(stream), flat(method)
+    moments = {
+        key: value.clone() for key, value in method.optimizer.state[method.parameters()[0]].items()
+    }
+    chosen = method.interfered(tasks)
+    assert torch.equal(flat(method), before)
+    after = method.optimizer.state[method.parameters()[0]]
+    assert all(torch.equal(value, after[key]) for key, value in moments.items())
+    slots = list(range(len(method.memory)))
+    stored = method.memory.buffer.get(slots)
+    rest = method.losses(stored)
+    undo = method.virtual_step(tasks)
+    rise = method.losses(stored) - rest
+    undo()
+    expected = torch.argsort(rise, descending=True)[:2].tolist()
+    assert [replay.slot for replay in chosen] == expected
+
+
+def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build, batches):
+    method = build("mer", baseline=BaselineConfig(mer_alpha=0.1, mer_beta=0.25, mer_gamma=0.5))
+    tasks = next(batches(0))
+    start = flat(method)
+    loss = method.learner(tasks).loss.mean()
+    gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, method.parameters())])
+    method.step(tasks)  # nothing is stored yet: one batch, one plain step
+    expected = start - 0.5 * 0.25 * 0.1 * gradient
+    assert torch.allclose(flat(method), expected, atol=1e-7)
+
+
+def test_gss_hands_the_gradient_of_the_arriving_batch_alone_to_its_memory(build, batches):
+    method, stream = build("gss"), batches(0)
+    for tasks in islice(stream, 4):
+        method.step(tasks)
+    tasks = next(stream)
+    alone = method.learner(tasks).loss.mean()
+    expected = torch.cat([g.flatten() for g in torch.autograd.grad(alone, method.parameters())])
+    seen = []
+    plain = method.sketch
+    method.sketch = lambda gradient: (seen.append(gradient.clone()), plain(gradient))[1]
+    method.step(tasks)
+    assert torch.allclose(seen[0], expected, atol=1e-5)
+
+
+def test_replayed_tasks_enter_the_objective_with_their_weight(build, batches):
+    method, stream = build("reservoir"), batches(0)
+    a, b = next(stream), next(stream)
+    alone, other = method.learner(a).loss.mean(), method.learner(b).loss.mean()
+    learned = method.forward(a, [Replay(b, weight=2.5, slot=0)])
+    assert (learned.objective).item() == pytest.approx((alone + 2.5 * other).item(), rel=1e-5)
+
+
+def test_dark_replay_holds_the_learner_to_stored_logits(batches, build):
+    from metadrift.memory import Buffer, ReservoirMemory
+
+    method, stream = build("reservoir", replay=ReplayConfig(dark=1.0)), batches(0)
+    buffer = Buffer(3, 2, method.memory.buffer.geometry, 1, 12, logits=True)
+    method.memory = ReservoirMemory(buffer, np.random.default_rng(0))
+    a, b = next(stream), next(stream)
+    outcome = method.learner(b)
+    method.memory.offer(b, 0, 1.0, outcome.logits.detach())
+    replay = Replay(b, 1.0, 0)
+    held = (method.replay_term(outcome, [replay])).item()
+    assert held == pytest.approx((outcome.loss.mean()).item(), rel=1e-3)
+    moved = type(outcome)(outcome.loss, outcome.logits * 3, outcome.embedding, outcome.importance)
+    assert (method.replay_term(moved, [replay])).item() > held + 1e-3
+    assert len(a) == 2
+
+
+def test_a_detected_change_opens_a_new_latent_domain_and_relabels_from_its_start(build, batches):
+    method, stream = build("m2d3-pets", capacity=50), batches(0)
+
+    class At:
+        statistic, threshold, step = 2.0, 1.0, -1
+
+        def update(self, embedding):
+            self.step += 1
+            return Change(self.step, 6, 2.0, 1.0) if self.step == 9 else None
+
+    method.detector = At()
+    records = [method.step(tasks) for tasks in islice(stream, 15)]
+    assert [record.latent_domain for record in records] == [0] * 9 + [1] * 6
+    labels = method.memory.label[:15].tolist()
+    assert labels == [0] * 6 + [1] * 9
+    assert records[9].change == Change(9, 6, 2.0, 1.0)
+    assert math.isfinite(records[-1].variance_ratio)
+
+
+def test_without_pets_the_draws_are_uniform_and_of_weight_one(build, batches):
+    method = build("m2d3-pets", replay=ReplayConfig(sampler="uniform"))
+    for tasks in islice(batches(0), 8):
+        method.step(tasks)
+    assert all(replay.weight == 1.0 for _ in range(20) for replay in method.draw())

@@ -1,0 +1,104 @@
+import os
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadrift.errors import MetadriftError
+from metadrift.runs.checkpoint import (
+    checkpoints,
+    load_checkpoint,
+    remove_leftovers,
+    save_checkpoint,
+)
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+states = st.dictionaries(
+    st.text(max_size=8),
+    st.recursive(
+        scalars,
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+
+
+@given(states)
+def test_any_plain_state_comes_back_as_it_was(tmp_path_factory, state):
+    folder = tmp_path_factory.mktemp("state")
+    assert load_checkpoint(save_checkpoint(folder, 1, state)) == state
+
+
+def test_tensors_arrays_and_generators_come_back_bit_for_bit(tmp_path):
+    rng = np.random.default_rng(3)
+    rng.random(5)
+    state = {
+        "weights": {"a.b": torch.randn(3, 2), "empty": torch.zeros(0), "scalar": torch.tensor(2.5)},
+        "array": np.arange(6, dtype=np.int64).reshape(2, 3),
+        "nothing": np.zeros((0, 4), np.uint8),
+        "half": np.ones(3, np.float16),
+        "rng": rng.bit_generator.state,
+    }
+    back = load_checkpoint(save_checkpoint(tmp_path, 9, state))
+    for name, tensor in state["weights"].items():
+        assert torch.equal(back["weights"][name], tensor)
+        assert back["weights"][name].shape == tensor.shape
+    for name in ("array", "nothing", "half"):
+        assert back[name].dtype == state[name].dtype
+        assert back[name].shape == state[name].shape
+        assert np.array_equal(back[name], state[name])
+    again = np.random.default_rng()
+    again.bit_generator.state = back["rng"]
+    assert again.random() == rng.random()
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    for step in (5, 10, 100, 20):
+        save_checkpoint(tmp_path, step, {"step": step}, keep=2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-20", "step-100"]
+
+
+def test_what_a_killed_writer_left_is_neither_read_nor_kept(tmp_path):
+    save_checkpoint(tmp_path, 3, {"x": 1})
+    (tmp_path / ".step-6.abc").mkdir()
+    (tmp_path / ".step-6.abc" / "state.json").write_text("{")
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-3"]
+    remove_leftovers(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["step-3"]
+
+
+def test_a_write_that_fails_leaves_the_one_before_whole(tmp_path):
+    save_checkpoint(tmp_path, 3, {"x": 1})
+    with pytest.raises(TypeError, match="cannot hold /bad"):
+        save_checkpoint(tmp_path, 4, {"bad": object()})
+    assert os.listdir(tmp_path) == ["step-3"]
+    assert load_checkpoint(tmp_path / "step-3") == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("state.json", b"{", "cannot be read as JSON"),
+        ("state.json", b"[]", "must hold a JSON object"),
+        ("state.json", b'{"format": "other"}', "not a checkpoint"),
+        ("state.json", b'{"format": "metadrift-checkpoint/1"}', "is damaged"),
+        ("state.json", b'{"format": "metadrift-checkpoint/1", "state": 3}', "no state"),
+        ("tensors.safetensors", b"", "is damaged"),
+        ("tensors.safetensors", b"\x80\x04\x95nonsense", "is damaged"),
+        ("tensors.safetensors", None, "tensors.safetensors is missing"),
+        ("state.json", None, "state.json is missing"),
+    ],
+)
+def test_a_damaged_checkpoint_gets_one_sentence(tmp_path, name, data, says):
+    path = save_checkpoint(tmp_path, 3, {"x": torch.ones(2)})
+    if data is None:
+        (path / name).unlink()
+    else:
+        (path / name).write_bytes(data)
+    with pytest.raises(MetadriftError, match=says):
+        load_checkpoint(path)

@@ -1,0 +1,66 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadrift.errors import MetadriftError
+from metadrift.methods.config import ReplayConfig
+from metadrift.runs.config import RunConfig, config_sha256, from_toml, to_toml
+
+
+@given(
+    st.builds(
+        RunConfig,
+        method=st.sampled_from(["sequential", "joint", "m2d3-pets"]),
+        shots=st.integers(1, 9),
+        lr=st.floats(1e-6, 1.0),
+        scale=st.floats(0.001, 1.0),
+        benchmark=st.text(min_size=1),
+        data=st.none() | st.just(Path("some where/else")),
+        replay=st.builds(ReplayConfig, augment=st.floats(0, 0.4), balance=st.booleans()),
+    )
+)
+def test_a_configuration_survives_toml(config):
+    assert from_toml(to_toml(config)) == config
+    assert config_sha256(from_toml(to_toml(config))) == config_sha256(config)
+
+
+def test_what_is_left_out_keeps_its_default():
+    assert from_toml("shots = 5\n[memory]\nbeta = 0\n") == replace(
+        RunConfig(), shots=5, memory=replace(RunConfig().memory, beta=0.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("shots = ", "not TOML"),
+        ("colour = 1", "no setting 'colour'"),
+        ("[memory]\ncolour = 1", "memory: there is no setting 'colour'"),
+        ("shots = 'many'", "shots must be int"),
+        ("shots = true", "shots must be int"),
+        ("method = 'magic'", "method must be one of sequential"),
+        ("memory = 3", "memory must be a table"),
+        ("shots = 0", "--shots must be at least 1"),
+        ("scale = 2.0", "--scale must be above 0"),
+        ("lr = nan", "--lr must be above 0"),
+    ],
+)
+def test_a_wrong_configuration_gets_one_sentence(text, says):
+    with pytest.raises(MetadriftError, match=says):
+        from_toml(text)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_configuration_or_a_clear_error(text):
+    try:
+        config = from_toml(text)
+    except MetadriftError:
+        return
+    assert isinstance(config, RunConfig)
+
+
+def test_other_settings_have_another_fingerprint():
+    assert config_sha256(RunConfig()) != config_sha256(RunConfig(seed=1))
