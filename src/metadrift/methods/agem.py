@@ -92,9 +92,9 @@ def project_away(vector: list[Tensor], reference: list[Tensor], sign: int) -> li
     >>> project_away(g, r, sign=1)[0].tolist()
     [1.0, 0.0]
     """
-    inner = sum((v * r).sum() for v, r in zip(vector, reference, strict=True))
-    length = sum((r * r).sum() for r in reference)
-    assert isinstance(inner, Tensor)
+    pairs = list(zip(vector, reference, strict=True))
+    inner = torch.stack([(v * r).sum() for v, r in pairs]).sum()
+    length = torch.stack([(r * r).sum() for r in reference]).sum()
     if sign * inner.item() >= 0 or length.item() == 0:
         return vector
-    return [v - (inner / length) * r for v, r in zip(vector, reference, strict=True)]
+    return [v - (inner / length) * r for v, r in pairs]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from metadrift.detection import ChangeDetector, FeatureExtractor
+from metadrift.detection import ChangeDetector
+from metadrift.detection.features import FeatureExtractor
 from metadrift.learners import MetaLearner, Outcome, frozen_statistics
 from metadrift.memory import M2D3Memory
 from metadrift.methods.base import StepRecord

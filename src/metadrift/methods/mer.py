@@ -64,7 +64,8 @@ class MER(ReplayingMethod):
         gradients = torch.autograd.grad(learned.objective, parameters)
         refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
         with torch.no_grad():
-            torch._foreach_add_(parameters, list(gradients), alpha=-self.alpha)
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.sub_(gradient, alpha=self.alpha)
 
     @torch.no_grad()
     def interpolate(self, start: list[torch.Tensor]) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
-from metadrift.detection import ChangeDetector, FeatureExtractor, make_detector, make_features
+from metadrift.detection import ChangeDetector, make_detector
+from metadrift.detection.features import FeatureExtractor, make_features
 from metadrift.domains.pack import Pack
 from metadrift.domains.sampler import TaskSampler
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner, make_learner, pick_device
 from metadrift.memory import Buffer
-from metadrift.methods import Method, MethodName, make_method
+from metadrift.methods.base import Method
+from metadrift.methods.config import MethodName
+from metadrift.methods.make import make_method
 from metadrift.runs.config import RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
 from metadrift.streams import Benchmark, JointStream, TaskStream, Truth, load_benchmark, open_packs
@@ -33,7 +37,7 @@ class Parts:
     truth: Truth | None
     """None for joint training, which has no order of domains."""
     tests: dict[str, TaskSampler]
-    """Unseen classes of every domain."""
+    """Unseen classes of every domain; a domain without validation classes has none of those."""
 
 
 def build(config: RunConfig, folder: Path) -> Parts:
@@ -62,6 +66,7 @@ def build(config: RunConfig, folder: Path) -> Parts:
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.channels)
         for name in benchmark.domains
+        if config.split == "test" or packs[name].classes("val")
     }
     return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests)
 
@@ -77,7 +82,7 @@ def plan(config: RunConfig) -> Benchmark:
 
 
 def build_learner(config: RunConfig, image_size: int) -> MetaLearner:
-    options: dict[str, object] = {}
+    options: dict[str, Any] = {}
     if config.learner in ("anil", "maml"):
         options = {"inner_steps": config.learn.inner_steps, "first_order": config.learn.first_order}
         if config.learn.inner_lr is not None:
@@ -101,9 +106,8 @@ def build_method(
     truth: Truth | None,
 ) -> Method:
     optimizer = torch.optim.Adam(learner.parameters(), lr=config.lr)
-    name: MethodName = "sequential"
-    if config.method not in ("joint", "independent"):
-        name = config.method
+    streams = ("joint", "independent")
+    name = cast(MethodName, "sequential" if config.method in streams else config.method)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
     if name == "balanced-oracle" or (name == "m2d3-pets" and config.labels == "oracle"):

@@ -20,7 +20,8 @@ import torch
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluate
-from metadrift.methods import NonFiniteError, ReplayingMethod
+from metadrift.methods.base import NonFiniteError
+from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts, build, plan
 from metadrift.runs.checkpoint import (
     checkpoints,

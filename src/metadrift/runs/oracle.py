@@ -9,31 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from metadrift.detection import Change
+from metadrift.detection import Change, ChangeDetector
 from metadrift.tasks import TaskBatch
 
 
-class OracleDetector:
+class OracleDetector(ChangeDetector):
     """Reports every true change at the step where it happens."""
 
-    statistic = float("nan")
-    threshold = float("nan")
-
     def __init__(self, changes: Sequence[int]) -> None:
+        super().__init__()
         self._changes = set(changes)
-        self._step = -1
 
-    def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
-        self._step += 1
-        if self._step not in self._changes:
-            return None
-        return Change(self._step, self._step, self.statistic, self.threshold)
+    def _take(self, vectors: NDArray[np.float64]) -> list[Change]:
+        steps = range(self.step, self.step + len(vectors))
+        self.step += len(vectors)
+        return [
+            Change(step, step, self.statistic, self.threshold)
+            for step in steps
+            if step in self._changes
+        ]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"step": self._step}
+        return {"step": self.step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._step = int(state["step"])
+        self.step = int(state["step"])
 
 
 class NoFeatures:

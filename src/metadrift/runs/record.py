@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from metadrift.methods import StepRecord
+from metadrift.methods.base import StepRecord
 from metadrift.runs.files import plain
 
 

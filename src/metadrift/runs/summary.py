@@ -17,8 +17,8 @@ from metadrift import __version__
 from metadrift.evaluation.detection import score_detection
 from metadrift.evaluation.metrics import forgetting as forgetting_of
 from metadrift.evaluation.protocol import DomainAccuracy, overall
-from metadrift.methods import ReplayingMethod
 from metadrift.methods.m2d3_pets import M2D3PETS
+from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts
 from metadrift.runs.config import RunConfig, config_sha256
 

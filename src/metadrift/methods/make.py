@@ -1,0 +1,92 @@
+"""From a method's name and settings to the method."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import torch
+
+from metadrift.detection import ChangeDetector
+from metadrift.detection.features import FeatureExtractor
+from metadrift.errors import UsageError
+from metadrift.learners import MetaLearner
+from metadrift.memory import (
+    Buffer,
+    GradientSketch,
+    GSSMemory,
+    LossAwareMemory,
+    M2D3Memory,
+    ReservoirMemory,
+)
+from metadrift.methods.agem import AGEM
+from metadrift.methods.base import Method
+from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
+from metadrift.methods.gss import GSS
+from metadrift.methods.loss_aware import LossAware
+from metadrift.methods.m2d3_pets import M2D3PETS
+from metadrift.methods.mer import MER
+from metadrift.methods.mir import MIR
+from metadrift.methods.reservoir import Reservoir
+from metadrift.methods.sequential import Sequential
+from metadrift.replay import PETS, UniformReplay
+
+# Separate generators for separate purposes, all from the one seed.
+_MEMORY, _REPLAY = 1, 2
+
+
+def make_method(
+    name: MethodName,
+    learner: MetaLearner,
+    optimizer: torch.optim.Optimizer,
+    *,
+    seed: int,
+    buffer: Buffer | None = None,
+    memory: MemoryConfig | None = None,
+    replay: ReplayConfig | None = None,
+    baseline: BaselineConfig | None = None,
+    features: FeatureExtractor | None = None,
+    detector: ChangeDetector | None = None,
+) -> Method:
+    """A method by name.
+
+    `buffer` is needed by all but sequential; `features` and `detector` by m2d3-pets and by
+    balanced-oracle, whose detector knows the truth.
+    """
+    if name == "sequential":
+        return Sequential(learner, optimizer)
+    if buffer is None:
+        raise UsageError(f"{name} keeps a memory: hand in a Buffer")
+    memory, replay = memory or MemoryConfig(), replay or ReplayConfig()
+    baseline = baseline or BaselineConfig()
+    keep = np.random.default_rng([seed, _MEMORY])
+    draw = np.random.default_rng([seed, _REPLAY])
+    reservoir = ReservoirMemory(buffer, keep)
+    if name == "reservoir":
+        return Reservoir(learner, optimizer, reservoir, replay, draw)
+    if name == "agem":
+        return AGEM(learner, optimizer, reservoir, replay, draw, baseline.agem_project)
+    if name == "mir":
+        return MIR(learner, optimizer, reservoir, replay, draw, baseline.mir_candidates)
+    if name == "mer":
+        rates = baseline.mer_alpha, baseline.mer_beta, baseline.mer_gamma
+        return MER(learner, optimizer, reservoir, replay, draw, *rates)
+    if name == "gss":
+        dim = baseline.gss_sketch
+        kept = GSSMemory(buffer, keep, dim=dim, gate=baseline.gss_gate)
+        return GSS(learner, optimizer, kept, replay, draw, GradientSketch(dim, seed))
+    if name == "loss-aware":
+        return LossAware(learner, optimizer, LossAwareMemory(buffer, keep), replay, draw)
+    if name not in get_args(MethodName):
+        raise UsageError(
+            f"there is no method {name!r}; there are {', '.join(get_args(MethodName))}"
+        )
+    if features is None or detector is None:
+        raise UsageError(f"{name} needs features and a detector")
+    parts = (features, detector)
+    if name == "balanced-oracle":
+        balanced = M2D3Memory(buffer, keep, beta=0.0, kappa=1.0)
+        return M2D3PETS(learner, optimizer, balanced, replay, draw, UniformReplay(), *parts)
+    managed = M2D3Memory(buffer, keep, mode=memory.mode, beta=memory.beta, kappa=memory.kappa)
+    sampler = PETS(weighted=replay.weighted) if replay.sampler == "pets" else UniformReplay()
+    return M2D3PETS(learner, optimizer, managed, replay, draw, sampler, *parts)
