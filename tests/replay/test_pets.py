@@ -123,16 +123,22 @@ def test_clusters_of_one_norm_are_drawn_uniformly(memory_of: Any) -> None:
     assert zero.probabilities(memory) == pytest.approx({0: 0.75, 1: 0.25})
 
 
-def test_a_refresh_asks_for_a_few_of_each_cluster(memory_of: Any) -> None:
-    memory, pets = memory_of([0] * 6 + [4] + [2] * 3), PETS(every=25)
-    asked = pets.refresh_slots(memory, 2, np.random.default_rng(0))
-    assert sorted(label for label, _ in asked) == [0, 0, 2, 2, 4]
-    assert len({slot for _, slot in asked}) == 5
-    assert all(memory.label[slot] == label for label, slot in asked)
-    pets.observe_refresh(asked, [3.0 if label == 4 else 1.0 for label, _ in asked])
+def test_a_refresh_asks_for_a_few_of_each_cluster_that_was_not_seen_lately(memory_of: Any) -> None:
+    memory, pets, rng = memory_of([0] * 6 + [4] + [2] * 3), PETS(every=25), np.random.default_rng(0)
+    asked = pets.refresh_slots(memory, 2, rng)
+    assert sorted(memory.label[asked].tolist()) == [0, 0, 2, 2, 4]
+    assert len(set(asked)) == 5
+    for slot in asked:
+        pets.observe(int(memory.label[slot]), 3.0 if memory.label[slot] == 4 else 1.0)
     assert pets.probabilities(memory)[4] == pytest.approx(0.9 * 3 / 12 + 0.1 * 0.1)
-    assert [step for step in range(60) if pets.refresh_due(step)] == [0, 25, 50]
-    assert not PETS(every=0).refresh_due(0)
+    assert pets.refresh_slots(memory, 2, rng) == []
+    for _ in range(24):
+        pets.draw(memory, 1, rng)
+        pets.observe(0, 1.0)
+    assert pets.refresh_slots(memory, 2, rng) == []
+    pets.draw(memory, 1, rng)
+    assert set(memory.label[pets.refresh_slots(memory, 2, rng)].tolist()) == {2, 4}
+    assert PETS(every=0).refresh_slots(memory, 2, rng) == []
 
 
 def test_a_resumed_sampler_draws_the_same(memory_of: Any) -> None:

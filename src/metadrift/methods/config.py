@@ -45,7 +45,7 @@ class ReplayConfig:
     weighted: bool = True
     """PETS: weigh each draw so that the estimate stays unbiased; off is Algorithm 3 as printed."""
     refresh_every: int = 25
-    """PETS: steps between two refreshes of the clusters' gradient norms."""
+    """PETS: steps after which a cluster that was not replayed has its gradient norm refreshed."""
     refresh_batches: int = 2
     """PETS: stored batches of each cluster that a refresh looks at (the paper's R)."""
     augment: float = 0.0

@@ -53,7 +53,7 @@ class M2D3PETS(ReplayingMethod):
         self.steps = 0
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        self.refresh_gradient_norms()  # lines 2-4: G_j of every cluster, every s steps
+        self.refresh_gradient_norms()  # lines 2-4: G_j, where it is older than s steps
         replays = self.draw()  # lines 5-6: B from M by Z_t
         learned = self.learn(tasks, replays)  # line 7: train on T_t and B together
         if learned.replayed is not None:  # the same pass says how hard the replayed tasks are now

@@ -88,5 +88,6 @@ def make_method(
         balanced = M2D3Memory(buffer, keep, beta=0.0, kappa=1.0)
         return M2D3PETS(learner, optimizer, balanced, replay, draw, UniformReplay(), *parts)
     managed = M2D3Memory(buffer, keep, mode=memory.mode, beta=memory.beta, kappa=memory.kappa)
-    sampler = PETS(weighted=replay.weighted) if replay.sampler == "pets" else UniformReplay()
+    pets = PETS(weighted=replay.weighted, every=replay.refresh_every)
+    sampler = pets if replay.sampler == "pets" else UniformReplay()
     return M2D3PETS(learner, optimizer, managed, replay, draw, sampler, *parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ class PETS(ReplaySampler):
     batch has the weight (n_i/n)/q_i. The weighted gradient is then unbiased for the mean gradient
     of the memory, and no weight exceeds 1/uniform (10). Draws are independent, with replacement.
 
-    G_i is the root of a moving average of squared importance, fed by `observe` with every
-    replayed batch and every `every` steps by a few batches of each cluster (`refresh_slots`). A
-    cluster not yet observed counts with the mean G of the others.
+    G_i is the root of a moving average of squared importance. `observe` feeds it with every
+    replayed batch, which costs nothing; `refresh_slots` names a few batches of each cluster that
+    was not observed during the last `every` draws, for a forward pass. A cluster not yet observed
+    counts with the mean G of the others.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class PETS(ReplaySampler):
     rate
         Of the moving average.
     every
-        Steps between two refreshes (the paper's s); 0 for never.
+        Draws after which a cluster that was not observed is refreshed (the paper's s); 0: never.
 
     Attributes
     ----------
@@ -78,10 +78,13 @@ class PETS(ReplaySampler):
         self.every = every
         self.variance_ratio = 1.0
         self._squared: dict[int, float] = {}
+        self._draws = 0
+        self._observed: dict[int, int] = {}
 
     def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
         if len(memory) == 0:
             return []
+        self._draws += 1
         labels, share, G, q = self._clusters(memory)
         weight = share / q if self.weighted else np.ones_like(q)
         uniform = float(share @ G**2)
@@ -102,28 +105,18 @@ class PETS(ReplaySampler):
         """The importance that a batch of this cluster has now."""
         before = self._squared.get(label, importance**2)
         self._squared[label] = before + self.rate * (importance**2 - before)
+        self._observed[label] = self._draws
 
-    def refresh_due(self, step: int) -> bool:
-        """Whether G is to be refreshed at this step."""
-        return self.every > 0 and step % self.every == 0
-
-    def refresh_slots(
-        self, memory: Memory, R: int, rng: np.random.Generator
-    ) -> list[tuple[int, int]]:
-        """(label, slot) of up to R random batches of each cluster, to be measured."""
-        chosen = []
-        for label, stored in memory.counts().items():
+    def refresh_slots(self, memory: Memory, R: int, rng: np.random.Generator) -> list[int]:
+        """Up to R random batches of each cluster that was not observed lately, to be measured."""
+        chosen: list[int] = []
+        for label, stored in memory.counts().items() if self.every else ():
+            if label in self._observed and self._draws - self._observed[label] < self.every:
+                continue
             members = memory.slots_of(label)
-            for i in rng.choice(stored, min(R, stored), replace=False).tolist():
-                chosen.append((label, members[i]))
+            picked = rng.choice(stored, min(R, stored), replace=False).tolist()
+            chosen += [members[i] for i in picked]
         return chosen
-
-    def observe_refresh(
-        self, slots: Sequence[tuple[int, int]], importance: Sequence[float]
-    ) -> None:
-        """The importance of each batch that `refresh_slots` asked for."""
-        for (label, _), value in zip(slots, importance, strict=True):
-            self.observe(label, value)
 
     def _clusters(self, memory: Memory) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
         """Of each stored cluster: label, n_i/n, G_i, q_i."""
@@ -141,10 +134,14 @@ class PETS(ReplaySampler):
         return {
             "labels": np.array(list(self._squared), np.int64),
             "squared": np.array(list(self._squared.values()), np.float64),
+            "observed": np.array([self._observed[i] for i in self._squared], np.int64),
+            "draws": self._draws,
             "variance_ratio": self.variance_ratio,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         labels = np.asarray(state["labels"]).tolist()
         self._squared = dict(zip(labels, np.asarray(state["squared"]).tolist(), strict=True))
+        self._observed = dict(zip(labels, np.asarray(state["observed"]).tolist(), strict=True))
+        self._draws = int(state["draws"])
         self.variance_ratio = float(state["variance_ratio"])

@@ -14,7 +14,11 @@ from metadrift.tasks import TaskBatch
 
 
 def recombined(
-    memory: Memory, replay: Replay, rng: np.random.Generator, pool: int = 8, guard: float = 0.5
+    memory: Memory,
+    replay: Replay,
+    rng: np.random.Generator,
+    pool: int = 8,
+    guard: float | None = 0.5,
 ) -> Replay:
     """The replayed batch with its tasks put together anew from up to `pool` batches of its
     cluster. Slot and weight stay."""
@@ -30,7 +34,7 @@ def recombine(
     tasks: TaskBatch,
     n: int,
     rng: np.random.Generator,
-    guard: float = 0.5,
+    guard: float | None = 0.5,
     features: Tensor | None = None,
 ) -> TaskBatch:
     """n new tasks from the classes of M stored ones, guarded against a class meeting itself.
@@ -46,6 +50,7 @@ def recombine(
         M tasks of one latent domain.
     guard
         0 lets all meet that are at least as far apart as the nearest known pair; 1 nearly none.
+        None lets any two classes meet.
     features
         float [M, ways, D], one vector a class. Without them, the mean image of the class at 7 x 7
         pixels.
@@ -59,7 +64,7 @@ def recombine(
     >>> tuple(new.images.shape)
     (2, 20, 1, 28, 28)
     """
-    if not 0 <= guard <= 1:
+    if guard is not None and not 0 <= guard <= 1:
         raise UsageError(f"the guard of recombination lies in 0..1, not {guard}")
     classes = _by_class(tasks)
     M, W = classes.shape[:2]
@@ -82,16 +87,18 @@ def _by_class(tasks: TaskBatch) -> Tensor:
     return torch.cat([support, query], 2)
 
 
-def _may_meet(features: Tensor, guard: float) -> np.ndarray:
+def _may_meet(features: Tensor, guard: float | None) -> np.ndarray:
     """bool [M*W, M*W]: which classes may stand in one task."""
     M, W = features.shape[:2]
+    others: np.ndarray = ~np.eye(M * W, dtype=np.bool_)
+    if guard is None:
+        return others
     flat = features.detach().double().cpu().reshape(M * W, -1)
     distance = torch.cdist(flat, flat).numpy()
     task = np.repeat(np.arange(M), W)
-    known = (task[:, None] == task[None]) & ~np.eye(M * W, dtype=np.bool_)
-    allowed: np.ndarray = known | (
-        (task[:, None] != task[None]) & (distance >= np.quantile(distance[known], guard))
-    )
+    known = (task[:, None] == task) & others
+    far = distance >= np.quantile(distance[known], guard)
+    allowed: np.ndarray = known | (far & others)
     return allowed
 
 
