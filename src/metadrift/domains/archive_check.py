@@ -35,7 +35,8 @@ class ArchiveCheck:
         if size > MAX_MEMBER_BYTES or self.total > self.most:
             raise MetadriftError(
                 f"{self.path} is refused: unpacked it would take more than "
-                f"{min(self.most, MAX_MEMBER_BYTES) >> 30} GiB (seen at {name!r})"
+                f"{self.most >> 30} GiB, or one file more than {MAX_MEMBER_BYTES >> 30} GiB "
+                f"(seen at {name!r})"
             )
         if folder or is_clutter(name):
             return False

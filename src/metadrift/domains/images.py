@@ -104,10 +104,8 @@ def _square(
                 f"nothing is left of {width} x {height} pixels after the cut"
             )
         image = image.crop(inside)
-    image = _plain(ImageOps.exif_transpose(image))
-    if turn:
-        image = image.rotate(turn)
-    return _as_array(image, look)
+    pixels = _as_array(_plain(ImageOps.exif_transpose(image)), look)
+    return np.rot90(pixels, turn // 90)  # of the small square, so that all four turns agree exactly
 
 
 def _plain(image: Image.Image) -> Image.Image:

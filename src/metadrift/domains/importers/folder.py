@@ -24,17 +24,17 @@ def plan(path: Path, options: Options) -> Plan:
     images = sorted(name for name in source.names if is_image(name))
     notes = []
     cut = _wrapping(images)
-    given = {name[cut:].split("/")[0] for name in images}
-    by_split = bool(images) and all(word.lower() in _SPLIT_NAMES for word in given)
+    tops = {name[cut:].split("/")[0] for name in images if "/" in name[cut:]}
+    by_split = bool(tops) and all(top.lower() in _SPLIT_NAMES for top in tops)
     files: dict[str, list[ImageFile]] = {}
     places: dict[str, set[Split]] = {}
     loose = 0
     for name in images:
         parts = name[cut:].split("/")
-        split = _SPLIT_NAMES[parts.pop(0).lower()] if by_split else None
-        if len(parts) < 2:
+        if len(parts) < (3 if by_split else 2):
             loose += 1
             continue
+        split = _SPLIT_NAMES[parts.pop(0).lower()] if by_split else None
         files.setdefault(parts[0], []).append(ImageFile(name))
         if split:
             places.setdefault(parts[0], set()).add(split)
@@ -65,7 +65,7 @@ def _wrapping(names: list[str]) -> int:
     while names:
         tops = {name[cut:].split("/")[0] for name in names}
         top = tops.pop()
-        deep = all(name[cut:].count("/") >= 2 for name in names)
+        deep = any(name[cut:].count("/") >= 2 for name in names)
         if tops or not deep or top.lower() in _SPLIT_NAMES:
             break
         cut += len(top) + 1

@@ -1,0 +1,125 @@
+"""`metadrift data ...` through the installed command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+COMMAND = Path(sys.executable).parent / "metadrift"
+
+
+def metadrift(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+    )
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """20 classes of 3 images, and one file that is none."""
+    folder = tmp_path / "pets"
+    for c in range(20):
+        for n in range(3):
+            path = folder / f"pet {c:02d}" / f"{n}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (30, 20), (c * 10, n * 50, 99)).save(path)
+    (folder / "pet 03" / "9.jpg").write_text("not a photograph")
+    return folder
+
+
+def test_a_folder_is_imported_listed_verified_and_shown(pets: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = metadrift("data", "import", "folder", pets, "--out", data, "--size", 28)
+    assert done.returncode == 0, done.stderr
+    assert "60 images of 20 classes (10 train, 5 val, 5 test)" in done.stdout
+    assert "images a second" in done.stdout
+    assert "1 files could not be read" in done.stdout
+    assert "pet 03/9.jpg: not an image we know" in done.stdout
+    assert f"pack: {data / 'pets'}" in done.stdout
+
+    listed = json.loads(metadrift("data", "list", "--data", data, "--json").stdout)
+    assert [pack["name"] for pack in listed["packs"]] == ["pets"]
+    assert listed["packs"][0]["classes"] == {"train": 10, "val": 5, "test": 5}
+    assert "pets" in metadrift("data", "list", METADRIFT_DATA=str(data)).stdout
+
+    assert metadrift("data", "verify", "pets", "--data", data).returncode == 0
+    sheet = tmp_path / "sheet.png"
+    shown = metadrift(
+        "data", "preview", "pets", "--data", data, "--out", sheet, "--classes", 4, "--images", 3
+    )
+    assert shown.returncode == 0, shown.stderr
+    with Image.open(sheet) as picture:
+        assert picture.size == (200 + 3 * 58 + 2, 4 * 58 + 2)
+
+    images = data / "pets" / "images.npy"
+    content = bytearray(images.read_bytes())
+    content[500] ^= 255
+    images.write_bytes(content)
+    damaged = metadrift("data", "verify", "--data", data, "--json")
+    assert damaged.returncode == 1
+    assert "sha256" in json.loads(damaged.stdout)["damaged"][0]
+
+
+def test_the_result_is_one_json_object(pets: Path, tmp_path: Path) -> None:
+    words = ["data", "import", "folder", pets, "--out", tmp_path, "--name", "p", "--json"]
+    report = json.loads(metadrift(*words).stdout)
+    assert report["images"] == 60
+    assert sum(report["classes"].values()) == 20
+    assert report["unreadable"] == [{"name": "pet 03/9.jpg", "reason": "not an image we know"}]
+    assert Path(report["path"]) == tmp_path / "p"
+
+
+def test_strict_fails_and_leaves_nothing(pets: Path, tmp_path: Path) -> None:
+    done = metadrift("data", "import", "folder", pets, "--out", tmp_path / "data", "--strict")
+    assert done.returncode == 1
+    assert "pet 03/9.jpg cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path) -> None:
+    words = ["data", "import", "folder", pets, "--out", tmp_path / "data", "--size", 8]
+    assert metadrift(*words).returncode == 0
+    again = metadrift(*words)
+    assert again.returncode == 1
+    assert "--replace" in again.stderr
+    assert metadrift(*words, "--replace").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["import", "folder", "nowhere"], 1, "there is no file or folder nowhere"),
+        (["import", "cub", ".", "--rotations"], 2, "--rotations means nothing for cub"),
+        (["import", "cub", ".", "--size", "0"], 2, "--size must be between"),
+        (["import", "cub", ".", "--name", "../up"], 2, "cannot be a folder's name"),
+        (["import", "cub", ".", "--per-class", "0"], 2, "--per-class must be at least 1"),
+        (["import", "nonsense", "."], 2, "nonsense"),
+        (["verify", "cub"], 1, ""),
+        (["preview", "cub"], 1, "`metadrift data import cub SOURCE --out"),
+        (["preview", "cub", "--images", "0"], 2, "--images must be at least 1"),
+    ],
+)
+def test_wrong_use_gets_a_sentence_and_the_right_code(
+    tmp_path: Path, words: list[str], code: int, message: str
+) -> None:
+    done = metadrift("data", *words, METADRIFT_DATA=str(tmp_path))
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_says_what_the_options_are_for() -> None:
+    text = metadrift("data", "import", "--help").stdout
+    for word in ("CUB_200_2011.tgz", "--crop-to-box", "--keep-unrecognized", "METADRIFT_DATA"):
+        assert word in text
