@@ -69,22 +69,19 @@ class Augment:
         return TaskBatch(images.reshape(tasks.images.shape), tasks.geometry)
 
     def _move(self, images: Tensor, most: int, rng: np.random.Generator) -> Tensor:
-        """Whole pixels: an image is gathered from itself, no float is needed."""
-        N, C, H, W = images.shape
-        down, right = rng.integers(-most, most + 1, size=(2, N, 1))
-        rows = self._inside(np.arange(H) - down, H)
-        columns = self._inside(np.arange(W) - right, W)
+        """Whole pixels, no float: each image is one window of itself with a border around it."""
+        N, _, H, W = images.shape
+        array = images.cpu().numpy()
+        if most:
+            sides = [(0, 0), (0, 0), (most, most), (most, most)]
+            bordered = np.pad(array, sides, mode=self.border)
+            windows = np.lib.stride_tricks.sliding_window_view(bordered, (H, W), axis=(2, 3))
+            down, right = rng.integers(2 * most + 1, size=(2, N))
+            array = windows[np.arange(N), :, down, right]
         if self.flip:
-            mirrored = rng.random((N, 1)) < 0.5
-            columns = np.where(mirrored, W - 1 - columns, columns)
-        pixels = torch.from_numpy(rows[:, :, None] * W + columns[:, None, :]).to(images.device)
-        index = pixels.reshape(N, 1, H * W).expand(N, C, H * W)
-        return images.reshape(N, C, H * W).gather(2, index).reshape(N, C, H, W)
-
-    def _inside(self, place: np.ndarray, size: int) -> np.ndarray:
-        last = size - 1
-        reflected: np.ndarray = last - np.abs(last - np.abs(place))
-        return reflected if self.border == "reflect" else place.clip(0, last)
+            mirrored = rng.random((N, 1, 1, 1)) < 0.5
+            array = np.where(mirrored, array[..., ::-1], array)
+        return torch.from_numpy(array).to(images.device)
 
     def _turn(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         N = len(images)
