@@ -1,0 +1,47 @@
+"""Online detection of domain changes (ODCD): features of a batch, a statistic, a rule.
+
+What needs torch is loaded on first use; the statistics are numpy only.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from metadrift.detection.config import DetectionConfig
+from metadrift.detection.detectors import Algorithm1, Change, ChangeDetector, PaperDetector
+from metadrift.detection.fourier import FourierMMD
+from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_mmd
+from metadrift.detection.projection import Projection
+from metadrift.detection.twostage import TwoStageDetector
+
+_WITH_TORCH = ["FeatureExtractor", "FrozenFeatures", "NetworkFeatures", "make_features"]
+
+__all__ = [
+    "Algorithm1",
+    "Change",
+    "ChangeDetector",
+    "DetectionConfig",
+    "FeatureExtractor",
+    "FourierMMD",
+    "FrozenFeatures",
+    "NetworkFeatures",
+    "PaperDetector",
+    "Projection",
+    "TwoStageDetector",
+    "TwoWindowMMD",
+    "make_detector",
+    "make_features",
+    "median_bandwidth",
+    "two_window_mmd",
+]
+
+
+def make_detector(config: DetectionConfig) -> ChangeDetector:
+    """The detector that `config.mode` names."""
+    return PaperDetector(config) if config.mode == "paper" else TwoStageDetector(config)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module 'metadrift.detection' has no attribute {name!r}")
+    return getattr(importlib.import_module("metadrift.detection.features"), name)

@@ -1,0 +1,107 @@
+"""The settings of detection, as a plain dataclass: every field is an option of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from metadrift.errors import UsageError
+
+Mode = Literal["default", "paper", "fourier"]
+Features = Literal["auto", "frozen", "network", "both", "paper_z"]
+
+
+@dataclass(frozen=True)
+class DetectionConfig:
+    """How changes of domain are detected. "auto", 0 and -1 take the mode's own value.
+
+    Examples
+    --------
+    >>> config = DetectionConfig().scaled(0.05)
+    >>> config.window, config.burn_in, round(1 / config.rho)
+    (20, 60, 300)
+    >>> DetectionConfig(mode="paper").resolved().delta
+    1.64
+    """
+
+    mode: Mode = "default"
+    """default: two stages; fourier: the same with a window-free first stage; paper: Algorithm 1."""
+    features: Features = "auto"
+    """What is watched: frozen random features (auto), the network's embedding, both, or the
+    paper's z (auto in paper mode)."""
+    window: int = 0
+    """B, batches a window; 0 means 50, in paper mode 100."""
+    delta: float = 0.0
+    """Standard deviations above the mean that raise an alarm; 0 means 8, in paper mode 1.64."""
+    rho: float = 1e-3
+    """Rate of the moving moments of the statistic."""
+    burn_in: int = 300
+    """Batches of a domain from which scale, kernel width and first moments are estimated."""
+    refractory: int = -1
+    """Steps without an alarm after one that led to a change; -1 means 3B, in paper mode 0."""
+    permutations: int = 200
+    """Permutations of the confirmation test."""
+    level: float = 0.005
+    """Level of the confirmation test."""
+    sqrt: bool = False
+    """Paper mode: take the threshold under a square root, as the released code does."""
+    fourier_features: int = 512
+    """r, the length of the random Fourier features of mode fourier."""
+    feature_dim: int = 64
+    """Length of the frozen features, and the most that is kept of a network's embedding."""
+    lags: int = 5
+    """m, past averages in the paper's z."""
+    alpha: float = 0.5
+    """Weight of the newest embedding in the paper's moving average."""
+    seed: int = 0
+    """Seed of the frozen filters, the Fourier frequencies and the permutations."""
+
+    def __post_init__(self) -> None:
+        if self.window and self.window < 3:
+            raise UsageError(f"the detection window must be at least 3 batches, not {self.window}")
+        if self.delta < 0:
+            raise UsageError(f"delta must not be negative, it is {self.delta}")
+        if not 0 < self.rho <= 1:
+            raise UsageError(f"rho must be above 0 and at most 1, not {self.rho}")
+        if not 0 < self.level < 1 or self.permutations < 1 / self.level - 1:
+            raise UsageError(
+                f"{self.permutations} permutations cannot reach the level {self.level}: "
+                f"take at least 1/level - 1"
+            )
+
+    def resolved(self) -> DetectionConfig:
+        """The same with every "auto", 0 and -1 replaced by the value it stands for."""
+        paper = self.mode == "paper"
+        window = self.window or (100 if paper else 50)
+        features = self.features
+        if features == "auto":
+            features = "paper_z" if paper else "frozen"
+        quiet = 0 if paper else 3 * window
+        return replace(
+            self,
+            features=features,
+            window=window,
+            delta=self.delta or (1.64 if paper else 8.0),
+            refractory=quiet if self.refractory < 0 else self.refractory,
+            burn_in=max(self.burn_in, 3 * window),
+        )
+
+    def scaled(self, scale: float) -> DetectionConfig:
+        """For a stream of `scale` (up to 1) times the paper's length.
+
+        Windows shrink as scale^0.306 (50 to 20 at 0.05) and not below 15, the burn-in as
+        scale^0.537 (300 to 60) and not below three windows, refractory with the window, and rho
+        grows as scale^-0.402 (1/1000 to 1/300). Shorter windows would see too little of a domain,
+        so nothing shrinks as fast as the stream.
+        """
+        if not scale > 0:
+            raise UsageError(f"the scale must be above 0, not {scale}")
+        full, scale = self.resolved(), min(scale, 1.0)
+        window = min(full.window, max(15, round(full.window * scale**0.306)))
+        return replace(
+            full,
+            window=window,
+            burn_in=max(3 * window, round(full.burn_in * scale**0.537)),
+            refractory=round(full.refractory * window / full.window),
+            rho=min(full.rho * scale**-0.402, max(full.rho, 0.02)),
+        )

@@ -1,0 +1,191 @@
+"""What a detector sees of a task batch: one float64 vector a step.
+
+All of them look at support images only. A vector need not be scaled: the detectors standardise
+each dimension themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from metadrift.detection.config import DetectionConfig
+from metadrift.detection.projection import Projection
+from metadrift.errors import MetadriftError
+from metadrift.tasks import TaskBatch
+
+_SIZE = 28  # larger images are averaged down towards this first: cost, and one scale of texture
+_FILTERS = 16
+
+
+class FeatureExtractor(Protocol):
+    """TaskBatch, and the learner's mean support embedding [T, D] where there is one -> [D]."""
+
+    def __call__(
+        self, tasks: TaskBatch, embedding: Tensor | None = None
+    ) -> NDArray[np.float64]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def make_features(config: DetectionConfig, channels: int) -> FeatureExtractor:
+    """The extractor that `config.features` names, for images of 1 or 3 channels."""
+    network = NetworkFeatures(config.feature_dim, config.seed)
+    if config.features == "network":
+        return network
+    if config.features == "paper_z":
+        return PaperFeatures(Projection(config.lags, config.alpha))
+    frozen = FrozenFeatures(channels, config.feature_dim, config.seed)
+    return BothFeatures(frozen, network) if config.features == "both" else frozen
+
+
+class FrozenFeatures:
+    """Mean support features of a small random network that never changes.
+
+    They cannot drift while the learner trains. Two strided convolutions with random zero-mean
+    filters (they see texture, not brightness) and, beside them, each channel's mean, spread and
+    mean absolute gradients; averaged over places, images and tasks.
+
+    Parameters
+    ----------
+    channels
+        1 or 3.
+    dim
+        Length of the vector, at least 40.
+    seed
+        The filters follow from it.
+
+    Examples
+    --------
+    >>> from metadrift.tasks import TaskGeometry
+    >>> images = torch.zeros(2, 10, 3, 28, 28, dtype=torch.uint8)
+    >>> FrozenFeatures(channels=3)(TaskBatch(images, TaskGeometry(queries=1))).shape
+    (64,)
+    """
+
+    def __init__(self, channels: int, dim: int = 64, seed: int = 0) -> None:
+        statistics = 4 * channels + (channels - 1)
+        if channels not in (1, 3) or dim < 40:
+            raise MetadriftError(
+                f"frozen features need 1 or 3 channels and a dim of at least 40, "
+                f"not channels={channels}, dim={dim}"
+            )
+        self.channels = channels
+        self.dim = dim
+        generator = torch.Generator().manual_seed(seed)
+        self._first = _filters(_FILTERS, channels, 5, generator)
+        self._second = _filters(dim - _FILTERS - statistics, _FILTERS, 3, generator)
+
+    @torch.no_grad()
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        support = tasks.support.detach().flatten(0, 1)
+        if support.shape[1] != self.channels:
+            raise MetadriftError(
+                f"these features were made for {self.channels} channels; "
+                f"the tasks have {support.shape[1]}"
+            )
+        x = support.to("cpu", torch.float32) / 255
+        factor = min(x.shape[-2:]) // _SIZE
+        if factor > 1:
+            x = F.avg_pool2d(x, factor)
+        first = F.relu(F.conv2d(x, self._first, stride=3, padding=2))
+        second = F.relu(F.conv2d(first, self._second, stride=2, padding=1))
+        parts = [first.mean((0, 2, 3)), second.mean((0, 2, 3)), *_statistics(x)]
+        return torch.cat(parts).double().numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class NetworkFeatures:
+    """The learner's own mean support embedding, averaged over tasks.
+
+    An embedding longer than `dim` goes through a fixed random projection, so that a step's cost
+    does not grow with the network. It drifts while the learner trains.
+    """
+
+    def __init__(self, dim: int = 64, seed: int = 0) -> None:
+        self.dim = dim
+        self.seed = seed
+        self._project: NDArray[np.float64] | None = None
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        mean = _mean_embedding(embedding)
+        if len(mean) <= self.dim:
+            return mean
+        if self._project is None or len(self._project) != len(mean):
+            rng = np.random.default_rng(self.seed)
+            self._project = rng.standard_normal((len(mean), self.dim)) / np.sqrt(len(mean))
+        return mean @ self._project
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}  # the projection follows from the seed
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class BothFeatures:
+    """Frozen and network features side by side, of about the same length each."""
+
+    def __init__(self, frozen: FrozenFeatures, network: NetworkFeatures) -> None:
+        self.frozen = frozen
+        self.network = network
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        return np.concatenate([self.frozen(tasks), self.network(tasks, embedding)])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class PaperFeatures:
+    """The paper's projected space: z_t of the learner's mean support embedding o_t."""
+
+    def __init__(self, projection: Projection) -> None:
+        self.projection = projection
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        return self.projection.update(_mean_embedding(embedding))
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.projection.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.projection.load_state_dict(state)
+
+
+def _mean_embedding(embedding: Tensor | None) -> NDArray[np.float64]:
+    if embedding is None:
+        raise MetadriftError(
+            "network features need the learner's embedding [T, D]; "
+            "features 'frozen' work without a learner"
+        )
+    # Detached: otherwise the moving averages would keep every step's graph alive.
+    return embedding.detach().to("cpu", torch.float64).flatten(1).mean(0).numpy()
+
+
+def _filters(out: int, into: int, size: int, generator: torch.Generator) -> Tensor:
+    weight = torch.randn(out, into, size, size, generator=generator)
+    weight -= weight.mean((1, 2, 3), keepdim=True)
+    return F.normalize(weight.flatten(1)).view_as(weight)
+
+
+def _statistics(x: Tensor) -> list[Tensor]:
+    """Of images [n, C, H, W]: mean, spread, two gradients, and differences between channels."""
+    across = (x[..., :, 1:] - x[..., :, :-1]).abs().mean((0, 2, 3))
+    down = (x[..., 1:, :] - x[..., :-1, :]).abs().mean((0, 2, 3))
+    spread = x.flatten(2).std(2).mean(0)
+    colour = (x[:, 1:] - x[:, :-1]).abs().mean((0, 2, 3))
+    return [x.mean((0, 2, 3)), spread, across, down, colour]

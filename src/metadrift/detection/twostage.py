@@ -1,0 +1,196 @@
+"""The default detector: an alarm by the two-window statistic, then a test on fresh batches."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from metadrift.detection.config import DetectionConfig
+from metadrift.detection.confirm import best_split, find_split, permutation_p
+from metadrift.detection.detectors import Change, ChangeDetector
+from metadrift.detection.mmd import Array
+from metadrift.detection.watch import Watch
+from metadrift.detection.whitening import by_row
+from metadrift.errors import MetadriftError
+
+_MOST_DIMENSIONS = 256  # longer vectors go through a fixed random projection to half of this
+
+
+class TwoStageDetector(ChangeDetector):
+    """Alarm, confirm, date back, start again with the new domain.
+
+    0. *Learn*: the first `burn_in` vectors of a domain give the scale of each direction, the
+       kernel width and the spread of W. A domain shorter than that is not lost: every B steps
+       the vectors so far are searched for a split.
+    1. *Watch*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
+    2. *Confirm*: B vectors from after the alarm against the domain's vectors from before the
+       windows, in a permutation test. If it fails, the alarm is forgotten. If it holds, the best
+       split around the alarm is where the new domain starts, and its vectors since then are
+       what the next round learns from.
+
+    Parameters
+    ----------
+    config
+        Uses window, delta, rho, burn_in, refractory, permutations, level, seed; mode "fourier"
+        watches with `FourierMMD` in place of W.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> stream = np.concatenate([rng.normal(0, 1, (150, 4)), rng.normal(2, 1, (150, 4))])
+    >>> detector = TwoStageDetector(DetectionConfig(window=20, burn_in=60))
+    >>> [(change.started_at, change.at_step) for change in detector.update_many(stream)]
+    [(150, 183)]
+    """
+
+    def __init__(self, config: DetectionConfig) -> None:
+        super().__init__()
+        self.config = config = config.resolved()
+        self.B, self.delta, self.refractory = config.window, config.delta, config.refractory
+        self._rng = np.random.default_rng(config.seed)
+        # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
+        self._history: deque[Array] = deque(maxlen=max(config.burn_in, 8 * self.B))
+        self._domain_start = 0
+        self._alarm_at: int | None = None
+        self._alarm = (math.nan, math.nan)  # its statistic and threshold
+        self._quiet_until = 0
+        self._watch: Watch | None = None
+
+    def _take(self, vectors: Array) -> list[Change]:
+        vectors = _shorten(vectors, self.config.seed)
+        if self._history and len(self._history[0]) != vectors.shape[1]:
+            raise MetadriftError(
+                f"the embedding of step {self.step} has length {vectors.shape[1]}, those before "
+                f"it {len(self._history[0])}; all must have one length"
+            )
+        changes: list[Change] = []
+        done = 0
+        while done < len(vectors):
+            watch = self._watch
+            if watch is None:
+                found = self._learn(vectors[done])
+                done += 1
+            else:
+                # W of the whole rest at once; a change makes the part after it worthless.
+                found = None
+                block = vectors[done : done + 4 * self.B]
+                for vector, W in zip(block, watch.mmd.update_many(watch.white(block)), strict=True):
+                    found = self._decide(watch, vector, float(W))
+                    done += 1
+                    if found:
+                        break
+            if found:
+                changes.append(found)
+        return changes
+
+    def _learn(self, vector: Array) -> Change | None:
+        self._remember(vector)
+        length = self.step - self._domain_start
+        self.statistic = self.threshold = math.nan
+        full = length >= self.config.burn_in
+        if not full and (length < 2 * self.B or length % self.B):
+            return None
+        found = self._search_burn_in()
+        if full and not found:
+            self._arm()
+        return found
+
+    def _search_burn_in(self) -> Change | None:
+        sample = self._since(self._domain_start)
+        split = find_split(
+            sample, max(3, self.B // 2), self.delta, self.config.permutations, self._rng
+        )
+        if split is None:
+            return None
+        started_at = self.step - len(sample) + split
+        change = Change(self.step - 1, started_at, math.nan, math.nan)
+        self._begin(started_at)
+        return change
+
+    def _arm(self) -> None:
+        self._watch = Watch.learn(self._since(self._domain_start), self.config, self._rng)
+
+    def _decide(self, watch: Watch, vector: Array, W: float) -> Change | None:
+        self._remember(vector)
+        now = self.step - 1
+        self.statistic, self.threshold = W, watch.threshold
+        if self._alarm_at is not None:
+            fresh = now - self._alarm_at
+            found = self._confirm() if fresh == self.B else None
+        else:
+            found = None
+            if watch.threshold < W and now >= self._quiet_until:
+                self._alarm_at, self._alarm = now, (W, watch.threshold)
+                watch.freeze(now + 2 * self.B)
+        watch.feed(W, now)
+        return found
+
+    def _confirm(self) -> Change | None:
+        assert self._alarm_at is not None
+        now, alarm_at, self._alarm_at = self.step - 1, self._alarm_at, None
+        seen = self._since(self._domain_start)
+        fresh, around, reference = seen[-self.B :], seen[-3 * self.B :], seen[: -3 * self.B]
+        reference = reference[-4 * self.B :]
+        p = permutation_p(fresh, reference, self.config.permutations, self._rng)
+        if p > self.config.level:
+            return None
+        started_at = now + 1 - len(around) + best_split(around, max(1, self.B // 10))
+        self._quiet_until = alarm_at + 1 + self.refractory
+        self._begin(started_at)
+        return Change(now, started_at, *self._alarm)
+
+    def _begin(self, step: int) -> None:
+        self._domain_start = step
+        self._watch = None
+        if self.step - step >= self.config.burn_in:
+            self._arm()
+
+    def _remember(self, vector: Array) -> None:
+        self._history.append(vector.copy())
+        self.step += 1
+
+    def _since(self, step: int) -> Array:
+        """The vectors since a step, or as many as are kept."""
+        vectors = np.stack(self._history)
+        return vectors[max(0, len(vectors) - (self.step - step)) :]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "statistic": self.statistic,
+            "threshold": self.threshold,
+            "rng": self._rng.bit_generator.state,
+            "history": np.stack(self._history) if self._history else None,
+            "domain_start": self._domain_start,
+            "alarm_at": self._alarm_at,
+            "alarm": list(self._alarm),
+            "quiet_until": self._quiet_until,
+            "watch": None if self._watch is None else self._watch.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step = int(state["step"])
+        self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        self._rng.bit_generator.state = state["rng"]
+        self._history.clear()
+        if state["history"] is not None:
+            self._history.extend(np.array(state["history"], np.float64))
+        self._domain_start = int(state["domain_start"])
+        self._alarm_at = None if state["alarm_at"] is None else int(state["alarm_at"])
+        statistic, threshold = state["alarm"]
+        self._alarm = (float(statistic), float(threshold))
+        self._quiet_until = int(state["quiet_until"])
+        watch = state["watch"]
+        self._watch = None if watch is None else Watch.from_state(watch, self.config)
+
+
+def _shorten(vectors: Array, seed: int) -> Array:
+    D = vectors.shape[1]
+    if D <= _MOST_DIMENSIONS:
+        return vectors
+    keep = _MOST_DIMENSIONS // 2
+    matrix = np.random.default_rng(seed).standard_normal((keep, D)) / math.sqrt(D)
+    return by_row(matrix, vectors)
