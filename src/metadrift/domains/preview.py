@@ -36,7 +36,7 @@ def draw_sheet(pack: Pack, sheet: Sheet, rng: np.random.Generator) -> Image.Imag
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pack = open_pack(write_pack(f"{folder}/pets", "pets", rows, source="", licence=""))
     ...     draw_sheet(pack, Sheet(images=3), np.random.default_rng(0)).size
-    (374, 60)
+    (376, 60)
     """
     classes = pack.classes(sheet.split)
     if not classes:

@@ -16,12 +16,13 @@ from metadrift.domains.importers.plan import (
     planned,
     text_lines,
 )
-from metadrift.domains.source import open_source
+from metadrift.domains.source import Source, open_source
 from metadrift.domains.splits import random_splits
 from metadrift.errors import MetadriftError
 
 CATEGORY = "Necessities"
 SHARES = (100.0, 41.0, 41.0)
+_BRAND = re.compile(rf"(?:^|/)({CATEGORY}/([^/]+)/.+)")
 _LINE = re.compile(r"(.*\.(?:jpe?g|png|bmp|gif|webp))(?:\s+-?\d+)?", re.IGNORECASE)
 
 
@@ -29,23 +30,16 @@ def plan(path: Path, options: Options) -> Plan:
     """Everything in Necessities/<brand>/, or what a list such as train_images_root.txt names."""
     listed = path.is_file() and path.suffix == ".txt"
     source = open_source(path.parent if listed else path)
-    if listed:
-        names = _listed(path.name, text_lines(source, path.name))
-        # the paths of a list start at the category, wherever its folder lies
-        homes = {name[name.find(f"{CATEGORY}/") :]: name for name in source.names}
-        names = [homes.get(name, name) for name in names]
-    else:
-        names = sorted(name for name in source.names if is_image(name))
-    if not any(f"{CATEGORY}/" in name for name in names) and CATEGORY in path.name:
-        names = [f"{CATEGORY}/{name}" for name in names]
-        inside = len(CATEGORY) + 1
-    else:
-        inside = 0
+    names = _on_the_list(source, path.name) if listed else sorted(filter(is_image, source.names))
     files: dict[str, list[ImageFile]] = {}
     for name in names:
-        below = re.search(rf"(?:^|/){CATEGORY}/([^/]+)/", name)
-        if below:
-            files.setdefault(below[1], []).append(ImageFile(name[inside:]))
+        if found := _BRAND.search(name):
+            files.setdefault(found[2], []).append(ImageFile(name))
+    if not files and CATEGORY in path.name:  # the category itself: the brands are at its top
+        for name in names:
+            brand, _, rest = name.partition("/")
+            if rest:
+                files.setdefault(brand, []).append(ImageFile(name))
     if len(files) < 2:
         raise MetadriftError(
             f"{path} holds {len(files)} brands of Necessities; it should be Logo-2K+ or its folder "
@@ -60,8 +54,11 @@ def plan(path: Path, options: Options) -> Plan:
     return Plan(planned(files, splits, options), source, channels, origin, "not stated")
 
 
-def _listed(name: str, lines: list[str]) -> list[str]:
-    found = [_LINE.fullmatch(line.strip().replace("\\", "/")) for line in lines]
-    if not any(found):
-        raise MetadriftError(f"{name} is not a list of images, a path a line")
-    return sorted({match[1].removeprefix("./") for match in found if match})
+def _on_the_list(source: Source, name: str) -> list[str]:
+    """The files that a list names; its paths start at the category, wherever that folder lies."""
+    lines = [line.strip().replace("\\", "/") for line in text_lines(source, name)]
+    wanted = {match[1] for match in map(_LINE.fullmatch, lines) if match}
+    if not wanted:
+        raise MetadriftError(f"{name} in {source.path} is not a list of images, a path a line")
+    homes = {found[1]: file for file in source.names if (found := _BRAND.search(file))}
+    return sorted(homes.get(path, path) for path in wanted)

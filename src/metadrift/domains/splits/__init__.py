@@ -31,7 +31,7 @@ def official_splits(dataset: str, names: Iterable[str]) -> tuple[dict[str, Split
     Examples
     --------
     >>> official_splits("aircraft", ["F/A-18", "Paper plane"])
-    ({'F/A-18': 'train', 'Paper plane': 'train'}, ['Paper plane'])
+    ({'F/A-18': 'train', 'Paper plane': 'test'}, ['Paper plane'])
     """
     published = _published(dataset)
     names = list(names)
