@@ -107,6 +107,8 @@ def test_a_replay_is_recombined_within_its_cluster() -> None:
         replay = Replay(memory.buffer.get([slot]), weight=1.5, slot=slot)
         new = recombined(memory, replay, rng)
         assert (new.weight, new.slot, len(new.tasks)) == (1.5, slot, 2)
+        assert replay.as_stored
+        assert not new.as_stored
         assert set((names(new.tasks) // 20).flatten().tolist()) == {slot % 2}
         assert not torch.equal(new.tasks.images, replay.tasks.images)
 

@@ -24,11 +24,14 @@ class Replay:
         What their loss is multiplied by, so that the expected gradient is the memory's mean.
     slot
         Where they lie in memory.
+    as_stored
+        False once classes were recombined: logits kept for the slot are not of these tasks.
     """
 
     tasks: TaskBatch
     weight: float
     slot: int
+    as_stored: bool = True
 
 
 class ReplaySampler(ABC):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -27,7 +29,8 @@ def recombined(
     if len(others) >= pool:
         others = [others[i] for i in rng.choice(len(others), pool - 1, replace=False)]
     tasks = memory.buffer.get([replay.slot, *others])
-    return Replay(recombine(tasks, len(replay.tasks), rng, guard), replay.weight, replay.slot)
+    new = recombine(tasks, len(replay.tasks), rng, guard)
+    return replace(replay, tasks=new, as_stored=False)
 
 
 def recombine(
