@@ -117,3 +117,11 @@ def test_wrong_use_is_told_in_a_sentence() -> None:
         buffer.get_logits([0])
     with pytest.raises(MetadriftError, match="saved memory holds 2 batches"):
         Buffer(1, 2, GEOMETRY, 1, 12).load_state_dict(buffer.state_dict())
+
+
+def test_no_room_is_told_with_the_size(tmp_path: Path) -> None:
+    with pytest.raises(MetadriftError, match=r"no room for 1000000000 batches of tasks \(.* GB\)"):
+        Buffer(10**9, 2, GEOMETRY, 3, 84)
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(MetadriftError, match="no room for 3 batches"):
+        Buffer(3, 2, GEOMETRY, 3, 84, file=tmp_path / "taken" / "memory.bin")

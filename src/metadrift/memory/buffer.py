@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,7 @@ class Buffer:
         self.capacity, self.tasks, self.geometry = capacity, tasks, geometry
         self.filled = 0
         shape = (capacity, tasks, geometry.images_a_task, channels, image_size, image_size)
-        self._images: np.ndarray
-        if file is None:
-            self._images = np.zeros(shape, np.uint8)
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._images = np.memmap(file, np.uint8, mode="w+", shape=shape)
+        self._images = _allocate(shape, file)
         self._logits: np.ndarray | None = None
         self._has_logits = np.zeros(capacity, np.bool_)
         if logits:
@@ -152,3 +148,19 @@ class Buffer:
                 f"slots {list(slots)} were asked for; slots 0 to {self.filled - 1} are filled"
             )
         return index
+
+
+def _allocate(shape: tuple[int, ...], file: Path | None) -> np.ndarray:
+    try:
+        if file is None:
+            return np.zeros(shape, np.uint8)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return np.memmap(file, np.uint8, mode="w+", shape=shape)
+    except (MemoryError, OSError) as error:
+        size = math.prod(shape) / 1e9
+        where = (
+            "in memory; keep it in a file or lower its capacity" if file is None else f"at {file}"
+        )
+        raise MetadriftError(
+            f"there is no room for {shape[0]} batches of tasks ({size:.1f} GB) {where}: {error}"
+        ) from None
