@@ -9,11 +9,14 @@ import torch
 from torch import nn
 
 from metadrift.errors import UsageError
+from metadrift.learners.anil import ANIL
 from metadrift.learners.backbones import ConvNet, blocks_for
 from metadrift.learners.base import MetaLearner, assert_finite, pick_device
+from metadrift.learners.maml import MAML
 from metadrift.learners.normalisation import Normalisation, frozen_statistics
 from metadrift.learners.outcome import Outcome
 from metadrift.learners.protonet import ProtoNet
+from metadrift.learners.ridge import Ridge
 
 __all__ = [
     "LEARNERS",
@@ -28,6 +31,9 @@ __all__ = [
 # name: (class, most blocks, filters, whether it has a head of fixed ways)
 LEARNERS: dict[str, tuple[Callable[..., MetaLearner], int, int, bool]] = {
     "protonet": (ProtoNet, 5, 64, False),
+    "anil": (ANIL, 4, 48, True),
+    "maml": (MAML, 4, 48, True),
+    "ridge": (Ridge, 4, 64, False),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
@@ -44,6 +45,23 @@ class ConvNet(nn.Module):
         for block in self.blocks:
             images = block(images)
         return images.flatten(1)
+
+    def forward_each(self, weights: dict[str, Tensor], images: Tensor) -> Tensor:
+        """[T*N, 3, H, W] through weights [T, ...] of each task's own, by name: [T, N, D].
+
+        The tasks lie side by side in the channels, so that one grouped convolution serves all.
+        """
+        T = len(next(iter(weights.values())))
+        x = images.reshape(T, -1, *images.shape[1:]).transpose(0, 1).flatten(1, 2)
+        for b, block in enumerate(self.blocks):
+            assert isinstance(block, _Block)
+            conv, weight, bias = (
+                weights[f"blocks.{b}.{name}"]
+                for name in ("conv.weight", "norm.weight", "norm.bias")
+            )
+            x = F.conv2d(x, conv.flatten(0, 1), padding=1, groups=T)
+            x = F.relu(F.max_pool2d(block.norm.forward_each(x, weight, bias), 2))
+        return x.reshape(len(x), T, -1).transpose(0, 1)
 
 
 class _Block(nn.Module):

@@ -68,6 +68,15 @@ class MetaLearner(nn.Module, ABC):
             return int(self.backbone(blank).flatten(1).shape[1])
 
 
+def require_ways(tasks: TaskBatch, ways: int) -> None:
+    """Refuse tasks that the outputs of a head do not fit."""
+    if tasks.geometry.ways != ways:
+        raise MetadriftError(
+            f"the learner's head has {ways} outputs and the tasks have {tasks.geometry.ways} ways; "
+            f"make the learner with ways={tasks.geometry.ways}"
+        )
+
+
 def pick_device(name: str = "auto") -> torch.device:
     """`auto` takes the accelerator that is there; `cpu`, `cuda` and `mps` insist.
 

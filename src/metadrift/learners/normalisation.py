@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metadrift.errors import UsageError
@@ -53,6 +54,7 @@ class TaskNorm(nn.Module):
         self.momentum = momentum
         self.tasks = 1
         self.frozen = False
+        self.adapting = False
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
         running = normalisation == "running"
@@ -71,6 +73,25 @@ class TaskNorm(nn.Module):
         y = torch.addcmul(self.bias - mean * scale, rows, scale)
         return y.reshape(x.movedim(1, -1).shape).movedim(-1, 1)
 
+    def forward_each(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Image-major x [N, T*C, H, W], and a weight and bias [T, C] of each task's own.
+
+        In this layout the statistics of each task are those of its channels, which torch's own
+        layer takes, and which can be differentiated twice.
+        """
+        T = len(weight)
+        mean, var, momentum = None, None, 0.0
+        if self.uses_averages:
+            mean, var = (average.flatten().repeat(T) for average in self.averages())
+        elif self.records:
+            # With a momentum of 1 the layer leaves the statistics it found here.
+            mean, var, momentum = x.new_zeros(weight.numel()), x.new_ones(weight.numel()), 1.0
+        own = not self.uses_averages
+        y = F.batch_norm(x, mean, var, weight.flatten(), bias.flatten(), own, momentum, self.eps)
+        if self.records and mean is not None and var is not None:
+            self._move_averages(mean.view(T, -1).mean(0), var.view(T, -1).mean(0))
+        return y
+
     def rows(self, x: Tensor) -> Tensor:
         """[T*N, C, ...] as [T, M, C]: all positions of all images of a task; a view if it can."""
         return x.movedim(1, -1).reshape(self.tasks, -1, x.shape[1])
@@ -78,7 +99,14 @@ class TaskNorm(nn.Module):
     @property
     def uses_averages(self) -> bool:
         """Whether the running averages stand in for the task's own statistics."""
-        return self.running_mean is not None and not self.training
+        return self.running_mean is not None and not self.training and not self.adapting
+
+    @property
+    def records(self) -> bool:
+        """Whether this pass moves the running averages."""
+        # A pass without gradient is a scoring pass, never a training step.
+        held = self.frozen or self.adapting or not torch.is_grad_enabled()
+        return self.running_mean is not None and self.training and not held
 
     def averages(self) -> tuple[Tensor, Tensor]:
         """The running mean and variance, each [1, 1, C]."""
@@ -88,13 +116,16 @@ class TaskNorm(nn.Module):
 
     def record(self, mean: Tensor, var: Tensor, count: int) -> None:
         """Move the running averages towards the mean over tasks of their moments [T, 1, C]."""
-        # A pass without gradient is a scoring pass, never a training step.
-        if self.running_mean is None or self.frozen or not torch.is_grad_enabled():
+        if not self.records:
             return
-        assert self.running_var is not None
         unbiased = count / max(count - 1, 1)
-        self.running_mean.lerp_(mean.detach().mean((0, 1)), self.momentum)
-        self.running_var.lerp_(var.detach().mean((0, 1)) * unbiased, self.momentum)
+        self._move_averages(mean.detach().mean((0, 1)), var.detach().mean((0, 1)) * unbiased)
+
+    def _move_averages(self, mean: Tensor, var: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(var, self.momentum)
 
 
 def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -137,6 +168,19 @@ def frozen_statistics(module: nn.Module) -> Iterator[None]:
     finally:
         for norm, was in zip(norms, before, strict=True):
             norm.frozen = was
+
+
+@contextmanager
+def adapting(module: nn.Module) -> Iterator[None]:
+    """Inside, every pass uses the task's own statistics and leaves the averages alone."""
+    norms = task_norms(module)
+    try:
+        for norm in norms:
+            norm.adapting = True
+        yield
+    finally:
+        for norm in norms:
+            norm.adapting = False
 
 
 def _from_batch_norm(

@@ -1,0 +1,62 @@
+"""R2-D2: the head of a task is ridge regression in closed form, on features that are learned."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from metadrift.learners.base import MetaLearner
+from metadrift.learners.normalisation import Normalisation
+from metadrift.learners.outcome import Outcome
+from metadrift.tasks import TaskBatch
+
+
+class Ridge(MetaLearner):
+    """Ridge regression from support features to labels of +1 and -1; any ways, shots, queries.
+
+    The strength of the ridge and the scale of the logits are learned with the backbone. The dual
+    form solves a [ways*shots, ways*shots] system a task, whatever the size of the features. There
+    is no bias on the outputs: one that is the same for all classes changes no softmax.
+
+    References
+    ----------
+    Bertinetto, Henriques, Torr, Vedaldi: Meta-learning with differentiable closed-form solvers,
+    2019.
+
+    Examples
+    --------
+    >>> from metadrift.learners import make_learner
+    >>> from metadrift.tasks import TaskGeometry
+    >>> learner = make_learner("ridge", image_size=28, ways=5, filters=8, generator=0)
+    >>> images = torch.randint(0, 256, (2, 5 * (1 + 3), 1, 28, 28), dtype=torch.uint8)
+    >>> tuple(learner(TaskBatch(images, TaskGeometry(5, 1, 3))).logits.shape)
+    (2, 15, 5)
+    """
+
+    def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
+        super().__init__(backbone, image_size, normalisation)
+        self.log_strength = nn.Parameter(torch.tensor(0.0))
+        self.log_scale = nn.Parameter(torch.tensor(math.log(4.0)))
+
+    def forward(self, tasks: TaskBatch) -> Outcome:
+        g = tasks.geometry
+        features = self.features(tasks.images)
+        support, query = features[:, : g.ways * g.shots], features[:, g.ways * g.shots :]
+        targets = 2.0 * F.one_hot(tasks.support_labels, g.ways).to(support.dtype) - 1.0
+        predicted = ridge_predictions(support, targets, query, self.log_strength.exp())
+        return Outcome.of(self.log_scale.exp() * predicted, support.mean(1))
+
+
+def ridge_predictions(support: Tensor, targets: Tensor, query: Tensor, strength: Tensor) -> Tensor:
+    """Fit [T, n, D] to targets [n, k] with a ridge, and predict [T, m, D]: [T, m, k].
+
+    X_q X^T (X X^T + strength I)^-1 Y equals X_q (X^T X + strength I)^-1 X^T Y.
+    """
+    n = support.shape[1]
+    gram = support @ support.transpose(1, 2)
+    system = gram + strength * torch.eye(n, dtype=gram.dtype, device=gram.device)
+    dual: Tensor = torch.linalg.solve(system, targets.expand(len(support), -1, -1))
+    return (query @ support.transpose(1, 2)) @ dual
