@@ -18,11 +18,9 @@ from metadrift.domains.builtin.canvas import (
     keys,
     look,
     paint,
-    shrink,
     to_bytes,
 )
 
-_SUPERSAMPLE = 2
 _INKS = np.array(
     [
         (0.80, 0.10, 0.14), (0.93, 0.44, 0.10), (0.97, 0.78, 0.14), (0.16, 0.56, 0.26),
@@ -35,9 +33,8 @@ _INKS = np.array(
 def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> NDArray[np.uint8]:
     """uint8 [images, size, size, 3]."""
     mark = _mark(rng)
-    fine = size * _SUPERSAMPLE
-    picture = _surface(rng, images, fine)
-    frame = look(rng, images, fine, shift=0.2, turn=0.4, zoom=(0.64, 1.1), squash=0.14)
+    picture = _surface(rng, images, size)
+    frame = look(rng, images, size, shift=0.2, turn=0.4, zoom=(0.64, 1.1), squash=0.14)
     tilt = rng.uniform(-0.22, 0.22, (2, images, 1, 1))
     depth = 1.0 + tilt[0] * frame.u + tilt[1] * frame.v
     frame = Frame(frame.u * depth, frame.v * depth, frame.pixel)
@@ -47,7 +44,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     sheen = 1.0 + rng.uniform(-0.3, 0.3, (images, 1, 1)) * frame.u
     sheen = sheen + rng.uniform(-0.3, 0.3, (images, 1, 1)) * frame.v
     light = rng.uniform(0.6, 1.2, (images, 1, 1, 1)) * rng.uniform(0.88, 1.12, (images, 1, 1, 3))
-    picture = shrink(picture * sheen[..., None] * light, _SUPERSAMPLE)
+    picture = picture * sheen[..., None] * light
     return to_bytes(picture + rng.uniform(-0.015, 0.015, picture.shape))
 
 

@@ -45,7 +45,7 @@ def generate(
     seed
         Another seed, other classes and other images.
     workers
-        Processes that draw. Without it: one a core.
+        Processes that draw. Without it one a core; 1 stays in this process.
     json
         Print one JSON object.
     """

@@ -18,18 +18,17 @@ from metadrift.domains.builtin.canvas import (
     keys,
     look,
     paint,
-    shrink,
     to_bytes,
 )
 
-_SUPERSAMPLE = 2
+# All species share these coats, and differ in which part wears which.
 _COATS = np.array(
     [
-        (0.42, 0.29, 0.18), (0.66, 0.52, 0.34), (0.16, 0.15, 0.16), (0.90, 0.88, 0.82),
-        (0.50, 0.52, 0.54), (0.20, 0.36, 0.62), (0.75, 0.22, 0.14), (0.88, 0.70, 0.16),
-        (0.36, 0.46, 0.18), (0.80, 0.46, 0.16), (0.14, 0.46, 0.46), (0.50, 0.22, 0.38),
+        (0.40, 0.27, 0.17), (0.70, 0.55, 0.36), (0.14, 0.13, 0.15), (0.92, 0.90, 0.84),
+        (0.50, 0.52, 0.54), (0.76, 0.32, 0.14), (0.24, 0.38, 0.62), (0.80, 0.66, 0.20),
     ]
 )  # fmt: skip
+_BILLS = np.array([(0.14, 0.13, 0.15), (0.85, 0.60, 0.15), (0.75, 0.22, 0.14), (0.5, 0.5, 0.5)])
 _GROUNDS = np.array(
     [
         (0.22, 0.34, 0.14), (0.36, 0.44, 0.20), (0.40, 0.32, 0.22), (0.56, 0.50, 0.38),
@@ -41,15 +40,14 @@ _GROUNDS = np.array(
 def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> NDArray[np.uint8]:
     """uint8 [images, size, size, 3]."""
     species = _species(rng)
-    fine = size * _SUPERSAMPLE
-    picture = _ground(rng, images, fine)
-    frame = look(rng, images, fine, shift=0.2, turn=0.35, zoom=(0.82, 1.22), squash=0.1, flip=True)
+    picture = _ground(rng, images, size)
+    frame = look(rng, images, size, shift=0.22, turn=0.38, zoom=(0.8, 1.2), squash=0.1, flip=True)
     picture = _animal(picture, frame, species, rng)
-    front = look(rng, images, fine)
+    front = look(rng, images, size)
     for _ in range(2):
         picture = _leaf(picture, front, rng, edge=True)
-    light = rng.uniform(0.68, 1.25, (images, 1, 1, 1)) * rng.uniform(0.88, 1.12, (images, 1, 1, 3))
-    picture = shrink(picture * light, _SUPERSAMPLE)
+    light = rng.uniform(0.68, 1.25, (images, 1, 1, 1)) * rng.uniform(0.85, 1.15, (images, 1, 1, 3))
+    picture = picture * light
     return to_bytes(picture + rng.uniform(-0.02, 0.02, picture.shape))
 
 
@@ -77,8 +75,7 @@ class _Species:
 
 
 def _species(rng: np.random.Generator) -> _Species:
-    coats = rng.permutation(len(_COATS))
-    coat = [np.clip(_COATS[c] + rng.uniform(-0.06, 0.06, 3), 0, 1) for c in coats]
+    coat = [np.clip(_COATS[c] + rng.uniform(-0.05, 0.05, 3), 0, 1) for c in rng.permutation(8)]
     return _Species(
         length=rng.uniform(0.36, 0.52),
         height=rng.uniform(0.2, 0.34),
@@ -97,7 +94,7 @@ def _species(rng: np.random.Generator) -> _Species:
         belly_coat=coat[2] if rng.random() < 0.5 else coat[0] * 0.6 + 0.35,
         head_coat=coat[3] if rng.random() < 0.5 else coat[0],
         mark_coat=coat[4],
-        bill_coat=_COATS[rng.choice([2, 6, 7, 9, 4])],
+        bill_coat=_BILLS[rng.integers(len(_BILLS))],
         marks=rng.random(7) < 0.4,
     )
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,8 @@ def ensure_builtin(
     classes: int = CLASSES,
     images: int = IMAGES,
 ) -> list[Pack]:
-    """The packs of these names, those that are missing made by `workers` processes at once.
+    """The packs of these names, those that are missing made by `workers` processes at once
+    (1 stays in this process; without it one a core).
 
     Any number of programs may ask at the same time: one makes the packs, the others wait for it.
     `progress` is told how many classes more are there, of len(names) * classes in all.
@@ -159,18 +160,21 @@ def _make(
     workers: int,
     progress: Callable[[int], None] | None,
 ) -> None:
+    chunks = [range(recipe.classes)[k : k + 5] for k in range(0, recipe.classes, 5)]
+    if workers == 1:
+        for name in names:
+            _write(home, name, recipe, (draw(name, recipe, chunk) for chunk in chunks), progress)
+        return
     # Spawned, not forked: a fork of a program with threads (torch) may hang.
     context = multiprocessing.get_context("spawn")
-    chunks = [range(recipe.classes)[k : k + 5] for k in range(0, recipe.classes, 5)]
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with_parent) as pool:
         jobs = {
             name: [pool.submit(draw, name, recipe, chunk) for chunk in chunks] for name in names
         }
         try:
             for name in names:
-                rows = _rows(name, recipe, jobs.pop(name), progress)
-                licence = "CC0-1.0"
-                write_pack(home / name, name, rows, source=recipe.source, licence=licence)
+                drawn = (job.result() for job in jobs.pop(name))
+                _write(home, name, recipe, drawn, progress)
         except BrokenProcessPool:
             raise MetadriftError(
                 f"a process that was drawing the built-in domains for {home} was killed; "
@@ -180,17 +184,21 @@ def _make(
             pool.shutdown(cancel_futures=True)
 
 
-def _rows(
+def _write(
+    home: Path,
     name: str,
     recipe: Recipe,
-    jobs: Iterable[Future[list[NDArray[np.uint8]]]],
+    drawn: Iterable[list[NDArray[np.uint8]]],
     progress: Callable[[int], None] | None,
-) -> Iterator[tuple[str, Split, NDArray[np.uint8]]]:
-    drawn = itertools.chain.from_iterable(job.result() for job in jobs)
-    for number, (split, images) in enumerate(zip(recipe.splits(), drawn, strict=True)):
-        yield f"{name}-{number:03d}", split, images
-        if progress:
-            progress(1)
+) -> None:
+    def rows() -> Iterator[tuple[str, Split, NDArray[np.uint8]]]:
+        classes = itertools.chain.from_iterable(drawn)
+        for number, (split, images) in enumerate(zip(recipe.splits(), classes, strict=True)):
+            yield f"{name}-{number:03d}", split, images
+            if progress:
+                progress(1)
+
+    write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0")
 
 
 def _open(path: Path, name: str, recipe: Recipe) -> Pack:

@@ -18,11 +18,9 @@ from metadrift.domains.builtin.canvas import (
     keys,
     look,
     paint,
-    shrink,
     to_bytes,
 )
 
-_SUPERSAMPLE = 2
 # Skies from the top to the horizon.
 _SKIES = np.array(
     [
@@ -39,9 +37,8 @@ _SKIES = np.array(
 def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> NDArray[np.uint8]:
     """uint8 [images, size, size, 3]."""
     plane = _plane(rng)
-    fine = size * _SUPERSAMPLE
-    sky = _sky(rng, images, fine)
-    frame = look(rng, images, fine, shift=0.12, turn=0.24, zoom=(0.84, 1.1), squash=0.08, flip=True)
+    sky = _sky(rng, images, size)
+    frame = look(rng, images, size, shift=0.12, turn=0.28, zoom=(0.84, 1.1), squash=0.08, flip=True)
     # A bank to one side shortens the wings and leans them along the hull.
     bank = rng.uniform(0.7, 1.0, (images, 1, 1))
     frame = Frame(
@@ -54,7 +51,6 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     picture = paint(sky, _outline(frame, plane), paint_tone * side[..., None])
     haze = rng.uniform(0.0, 0.2, (images, 1, 1, 1))
     picture = picture + haze * (sky - picture)
-    picture = shrink(picture, _SUPERSAMPLE)
     return to_bytes(picture + rng.uniform(-0.015, 0.015, picture.shape))
 
 
@@ -83,17 +79,15 @@ class _Plane:
 
 
 def _plane(rng: np.random.Generator) -> _Plane:
-    nose, tail = rng.uniform(0.5, 0.92), rng.uniform(0.5, 0.9)
+    nose, tail = rng.uniform(0.58, 0.88), rng.uniform(0.55, 0.85)
     delta = rng.random() < 0.25
-    root = rng.uniform(0.55, 0.85) if delta else rng.uniform(0.16, 0.4)
+    root = rng.uniform(0.55, 0.85) if delta else rng.uniform(0.18, 0.36)
     main = _Wing(
-        x=rng.uniform(-0.25, 0.05) if delta else rng.uniform(-0.2, 0.3),
-        span=rng.uniform(0.4, 0.65) if delta else rng.uniform(0.6, 0.95),
-        sweep=root * 0.8
-        if delta
-        else rng.choice([-0.2, 0.0, 0.15, 0.35, 0.55]) + rng.uniform(-0.05, 0.05),
+        x=rng.uniform(-0.25, 0.05) if delta else rng.uniform(-0.1, 0.2),
+        span=rng.uniform(0.4, 0.65) if delta else rng.uniform(0.66, 0.94),
+        sweep=root * 0.8 if delta else rng.uniform(-0.1, 0.5),
         root=root,
-        tip=rng.uniform(0.02, 0.1) if delta else rng.uniform(0.06, 1.0) * root,
+        tip=rng.uniform(0.02, 0.1) if delta else rng.uniform(0.2, 0.9) * root,
     )
     wings = [main]
     if not delta or rng.random() < 0.3:
@@ -115,13 +109,13 @@ def _plane(rng: np.random.Generator) -> _Plane:
     return _Plane(
         nose=nose,
         tail=tail,
-        hull=rng.uniform(0.05, 0.14),
+        hull=rng.uniform(0.06, 0.12),
         point=rng.uniform(0.0, 0.08),
         wings=tuple(wings),
         engines=tuple(np.linspace(0.35, 0.62, count) if count > 1 else [0.4] * count),
         engine_size=rng.uniform(0.045, 0.08),
         rear_engines=bool(rng.random() < 0.2),
-        booms=bool(rng.random() < 0.15),
+        booms=bool(rng.random() < 0.12),
     )
 
 
