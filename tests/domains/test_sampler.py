@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadrift.domains.pack import SPLITS, Pack, Split, open_pack, write_pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.domains.sampler import TaskSampler, distinct
 from metadrift.errors import MetadriftError
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -109,3 +109,21 @@ def test_grey_is_shown_as_colour_when_asked_but_not_the_other_way(tmp_path: Path
     colour = open_pack(write_pack(tmp_path / "c", "c", [row], source="", licence=""))  # type: ignore[list-item]
     with pytest.raises(MetadriftError, match="cannot be drawn as grey"):
         TaskSampler(colour, "train", TaskGeometry(2, 1, 1), channels=1)
+
+
+def test_every_order_of_distinct_numbers_is_as_likely_as_every_other() -> None:
+    rng = np.random.default_rng(0)
+    drawn = distinct(np.full(6000, 4), 2, rng)
+    counts = np.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16).reshape(4, 4)
+    assert counts.diagonal().tolist() == [0, 0, 0, 0]
+    expected = 6000 / 12
+    chi2 = ((counts[~np.eye(4, dtype=bool)] - expected) ** 2 / expected).sum()
+    assert chi2 < 31.3  # 99.9 % of chi-square with 11 degrees of freedom
+
+
+def test_very_large_classes_are_drawn_from_their_whole_range() -> None:
+    sizes = np.array([50_000, 30])
+    drawn = distinct(sizes, 30, np.random.default_rng(0))
+    assert sorted(drawn[1].tolist()) == list(range(30))
+    assert len(set(drawn[0].tolist())) == 30
+    assert drawn[0].max() > 25_000

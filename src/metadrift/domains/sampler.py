@@ -9,6 +9,8 @@ from metadrift.domains.pack import Pack, Split
 from metadrift.errors import MetadriftError
 from metadrift.tasks import TaskBatch, TaskGeometry
 
+_MOST_KEYS = 2000
+
 
 class TaskSampler:
     """Draws tasks of one geometry from the classes of one split.
@@ -52,11 +54,10 @@ class TaskSampler:
     def choose(self, tasks: int, rng: np.random.Generator) -> np.ndarray:
         """The rows of the pack that make T tasks: int64 [T, ways*(shots+queries)]."""
         g = self.geometry
-        rows = np.empty((tasks, g.ways, g.images_a_class), np.int64)
-        for t in range(tasks):
-            for w, c in enumerate(rng.choice(len(self._first), g.ways, replace=False)):
-                picked = rng.choice(self._size[c], g.images_a_class, replace=False)
-                rows[t, w] = self._first[c] + picked
+        everywhere = np.full(tasks, len(self._first))
+        classes = distinct(everywhere, g.ways, rng).ravel()
+        images = distinct(self._size[classes], g.images_a_class, rng)
+        rows = (self._first[classes][:, None] + images).reshape(tasks, g.ways, -1)
         support = rows[:, :, : g.shots].reshape(tasks, -1)
         query = rows[:, :, g.shots :].reshape(tasks, -1)
         return np.concatenate([support, query], axis=1)
@@ -67,3 +68,21 @@ class TaskSampler:
         block = np.take(self.pack.images, rows, axis=0)
         images = torch.from_numpy(block).permute(0, 1, 4, 2, 3)
         return TaskBatch(images.expand(-1, -1, self.channels, -1, -1), self.geometry)
+
+
+def distinct(sizes: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """For each size n, k distinct numbers below n in random order: int64 [len(sizes), k].
+
+    Every number gets a random key and the k smallest keys win, for all rows at once. Where that
+    would mean too many keys, the rows are drawn one by one.
+    """
+    most = int(sizes.max())
+    if most > _MOST_KEYS:
+        return np.stack([rng.choice(n, k, replace=False) for n in sizes.tolist()])
+    keys = rng.random((len(sizes), most))
+    keys[np.arange(most) >= sizes[:, None]] = 2.0  # beyond the end: never among the smallest
+    if k < most:
+        smallest = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(keys, smallest, 1), axis=1)
+        return np.take_along_axis(smallest, order, 1)
+    return np.argsort(keys, axis=1)

@@ -101,6 +101,7 @@ class ReplayingMethod(Method):
         each = replayed.loss
         if self.config.dark:
             kept, known = self.memory.buffer.get_logits([replay.slot for replay in replays])
+            known &= torch.tensor([r.as_stored for r in replays for _ in range(len(r.tasks))])
             each = each + self.config.dark * dark_term(replayed.logits, kept, known)
         weights = [replay.weight for replay in replays for _ in range(len(replay.tasks))]
         balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0
