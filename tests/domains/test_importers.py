@@ -18,7 +18,8 @@ from PIL import Image
 
 from metadrift.domains.importers import KINDS, plan_import
 from metadrift.domains.importers.plan import Options
-from metadrift.domains.importers.run import ImportReport, import_plan
+from metadrift.domains.importers.report import ImportReport
+from metadrift.domains.importers.run import import_plan
 from metadrift.domains.pack import SPLITS, Pack, open_pack
 from metadrift.domains.splits import official_names, random_splits
 from metadrift.errors import MetadriftError, UsageError

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -94,6 +98,26 @@ def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path
     assert again.returncode == 1
     assert "--replace" in again.stderr
     assert metadrift(*words, "--replace").returncode == 0
+
+
+@pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 2), (signal.SIGTERM, 1)])
+def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int) -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (400, 400)).save(picture, "PNG")
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for n in range(4000):
+            archive.writestr(f"class {n % 20}/{n}.png", picture.getvalue())
+    data = tmp_path / "data"
+    words = ["data", "import", "folder", tmp_path / "many.zip", "--out", data]
+    process = subprocess.Popen([COMMAND, *words, "--workers", str(workers)], stderr=subprocess.PIPE)
+    for _ in range(600):
+        if data.is_dir() and any(file.stat().st_size > 10**6 for file in data.glob(".*/*.npy")):
+            break
+        time.sleep(0.05)
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert list(data.iterdir()) == []
 
 
 @pytest.mark.parametrize(

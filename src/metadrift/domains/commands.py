@@ -5,7 +5,8 @@ from __future__ import annotations
 import json as json_text
 import os
 import re
-from dataclasses import asdict
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ import tyro
 
 from metadrift.domains.importers import KINDS, plan_import
 from metadrift.domains.importers.plan import Options
-from metadrift.domains.importers.run import ImportReport, import_plan
+from metadrift.domains.importers.run import import_plan
 from metadrift.domains.library import data_folder, find_pack
 from metadrift.domains.library import list_packs as packs_in
 from metadrift.domains.pack import SPLITS, Pack, Split
@@ -26,7 +27,6 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 KindName = Literal[
     "omniglot", "miniimagenet", "cub", "aircraft", "quickdraw", "necessities", "folder", "npz"
 ]
-_SHOWN = 20  # unreadable files that are named one by one
 
 
 def import_dataset(
@@ -100,6 +100,7 @@ def import_dataset(
         raise MetadriftError(f"{path} exists already; --replace puts the new pack in its place")
     options = Options(per_class, crop_to_box, rotations, keep_unrecognized, grey)
     plan = plan_import(kind, source, options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # cleans up as Ctrl-C does
     with shown_progress(f"importing {name}", plan.count, "images") as progress:
         report = import_plan(
             plan,
@@ -111,7 +112,7 @@ def import_dataset(
             workers=(os.cpu_count() or 1) if workers is None else workers,
             progress=progress,
         )
-    print(_as_json(report) if json else _as_text(report))
+    print(report.as_json() if json else report.as_text())
     return 0
 
 
@@ -252,27 +253,6 @@ def _pack_name(kind: str, source: Path, name: str | None) -> str:
     if not name or name.startswith(".") or re.search(r'[/\\:*?"<>|\0]', name):
         raise UsageError(f"{name!r} cannot be a folder's name; give one with --name")
     return name
-
-
-def _as_text(report: ImportReport) -> str:
-    by_split = ", ".join(f"{count} {split}" for split, count in report.classes.items())
-    lines = [f"note: {note}" for note in report.notes]
-    if report.unreadable:
-        lines.append(f"{len(report.unreadable)} files could not be read and were left out:")
-        lines += [f"  {one.name}: {one.reason}" for one in report.unreadable[:_SHOWN]]
-        if len(report.unreadable) > _SHOWN:
-            lines.append(f"  and {len(report.unreadable) - _SHOWN} more (--json lists all)")
-    lines.append(
-        f"{report.images} images of {sum(report.classes.values())} classes ({by_split}) in "
-        f"{report.seconds:.1f} s, {report.images_per_second:.0f} images a second"
-    )
-    return "\n".join([*lines, f"pack: {report.path}"])
-
-
-def _as_json(report: ImportReport) -> str:
-    result = asdict(report) | {"path": str(report.path)}
-    result["images_per_second"] = round(report.images_per_second, 1)
-    return json_text.dumps(result, indent=1, ensure_ascii=False)
 
 
 def _row(pack: Pack) -> dict[str, object]:

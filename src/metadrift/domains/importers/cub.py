@@ -47,7 +47,7 @@ def plan(path: Path, options: Options) -> Plan:
     splits, unknown = official_splits("cub", files)
     origin = "Caltech-UCSD Birds-200-2011 (Wah et al. 2011), split of Chen et al. (2019)"
     origin += "; cropped to the bounding boxes" if options.crop_to_box else ""
-    licence = "not stated by the publisher; non-commercial research"
+    licence = "non-commercial research and education"
     classes_made = planned(files, splits, options)
     channels = 1 if options.grey else 3
     return Plan(classes_made, source, channels, origin, licence, off_the_list(unknown))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import itertools
 import multiprocessing
+import signal
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from metadrift.domains.images import Look
 from metadrift.domains.importers.plan import Piece, Plan, Unreadable
+from metadrift.domains.importers.report import ImportReport
 from metadrift.domains.pack import SPLITS, Split, open_pack, write_pack
 from metadrift.domains.source import READ_ERRORS, Source
 from metadrift.errors import MetadriftError
@@ -29,23 +30,6 @@ _FEW = 256  # images that one process makes sooner than another one starts
 Progress = Callable[[int], None]  # is told how many more images are done
 Job = tuple[int, list[tuple[Piece, bytes | None]]]  # class, pieces with their bytes if read already
 Made = tuple[NDArray[np.uint8], list[Unreadable]]
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """What an import did."""
-
-    path: Path
-    name: str
-    images: int
-    classes: dict[Split, int]  # by split
-    unreadable: list[Unreadable]
-    notes: list[str]
-    seconds: float
-
-    @property
-    def images_per_second(self) -> float:
-        return self.images / max(self.seconds, 1e-9)
 
 
 def import_plan(
@@ -210,6 +194,7 @@ _mine: tuple[Source | None, Look]  # a worker process's own
 def _start_worker(source: Source | None, look: Look) -> None:
     global _mine
     _mine = source, look
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
 
 
 def _work(job: Job) -> Made:
