@@ -48,8 +48,7 @@ def nearest_centroid(
     sampler = TaskSampler(pack, split, geometry)
     truth = np.arange(geometry.ways).repeat(geometry.queries)
     scores = np.empty(tasks)
-    for t in range(tasks):
-        rows = sampler.choose(1, rng)[0]
+    for t, rows in enumerate(sampler.choose(tasks, rng)):
         pixels = np.take(pack.images, rows, axis=0).reshape(len(rows), -1).astype(np.float64)
         support, query = np.split(pixels, [geometry.ways * geometry.shots])
         total = support.reshape(geometry.ways, geometry.shots, -1).sum(1)
