@@ -20,6 +20,7 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
 
 MethodOrStream = Literal[MethodName, "joint", "independent"]
+LearnerName = Literal["protonet", "anil", "maml", "ridge"]
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,19 @@ class LearnerConfig:
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """One run: a method and a learner on a benchmark."""
+class RunSettings:
+    """What the runs of a comparison have in common: benchmark, task geometry, budgets."""
 
-    method: MethodOrStream = "m2d3-pets"
-    """How to learn from the stream; joint and independent are the upper bounds."""
-    learner: Literal["protonet", "anil", "maml", "ridge"] = "protonet"
-    """The few-shot learner."""
     benchmark: str = "builtin"
     """A benchmark's name, or the path of a TOML file that lists packs and steps."""
     scale: float = 1.0
     """Shrink steps, memory and detection windows together."""
     ways: int = 5
     """Classes of a task."""
-    shots: int = 1
-    """Support images of each class."""
     queries: int = 10
     """Query images of each class."""
     only: str | None = None
     """Train and test on this domain of the benchmark alone."""
-    seed: int = 0
-    """Everything random follows from this number."""
     lr: float = 0.001
     """Adam's learning rate."""
     size: int = 28
@@ -95,17 +88,36 @@ class RunConfig:
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
 
     def __post_init__(self) -> None:
-        for name in ("shots", "queries", "test_tasks", "checkpoint_every", "keep", "log_every"):
+        for name in ("queries", "test_tasks", "checkpoint_every", "keep", "log_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
         if self.ways < 2:
             raise UsageError("--ways must be at least 2")
         if not 0 < self.scale <= 1:
             raise UsageError(f"--scale must be above 0 and at most 1, not {self.scale}")
-        if self.seed < 0:
-            raise UsageError("--seed must be 0 or more")
         if not self.lr > 0:
             raise UsageError(f"--lr must be above 0, not {self.lr}")
+
+
+@dataclass(frozen=True)
+class RunConfig(RunSettings):
+    """One run: a method and a learner on a benchmark."""
+
+    method: MethodOrStream = "m2d3-pets"
+    """How to learn from the stream; joint and independent are the upper bounds."""
+    learner: LearnerName = "protonet"
+    """The few-shot learner."""
+    shots: int = 1
+    """Support images of each class."""
+    seed: int = 0
+    """Everything random follows from this number."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shots < 1:
+            raise UsageError("--shots must be at least 1")
+        if self.seed < 0:
+            raise UsageError("--seed must be 0 or more")
 
 
 def config_sha256(config: RunConfig) -> str:
@@ -131,6 +143,11 @@ def from_toml(text: str, where: str = "config.toml") -> RunConfig:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise MetadriftError(f"{where} is not TOML: {error}") from None
+    return from_table(table, where)
+
+
+def from_table(table: dict[str, Any], where: str) -> RunConfig:
+    """A configuration from a table of settings, checked setting by setting."""
     config = _build(RunConfig, table, where)
     assert isinstance(config, RunConfig)
     return config

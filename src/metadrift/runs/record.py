@@ -88,3 +88,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return []
     rows = path.read_bytes().split(b"\n")[:-1]
     return [json.loads(row) for row in rows]
+
+
+def read_last_line(path: Path) -> dict[str, Any] | None:
+    """The last whole line of a jsonl file, without reading the rest."""
+    if not path.is_file():
+        return None
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 65536))
+        rows = file.read().split(b"\n")[:-1]
+    return dict(json.loads(rows[-1])) if rows else None

@@ -1,0 +1,87 @@
+"""What is kept and what is lost: numbers from accuracies measured along the stream.
+
+`stages` are evaluations, one after each stay in a domain, each a dict of every domain's accuracy;
+`stays` names the domain of each stay. A domain may be visited more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from metadrift.errors import UsageError
+
+Stage = Mapping[str, float]
+
+
+def average(stage: Stage) -> float:
+    """The mean over domains, every domain counting the same."""
+    return sum(stage.values()) / len(stage)
+
+
+def worst_domain(stage: Stage) -> tuple[str, float]:
+    """The domain with the lowest accuracy."""
+    name = min(stage, key=lambda domain: stage[domain])
+    return name, stage[name]
+
+
+def forgetting(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
+    """The fall from a domain's best accuracy since it was learned to the final one.
+
+    The mean over the domains that were left before the last stay; None if there is none. Negative
+    when later domains helped.
+
+    Examples
+    --------
+    >>> stages = [{"a": 0.9, "b": 0.3}, {"a": 0.5, "b": 0.8}]
+    >>> forgetting(stages, ["a", "b"])
+    0.4
+    """
+    falls = [
+        max(stage[domain] for stage in stages[first:-1]) - stages[-1][domain]
+        for domain, first, _ in _left_behind(stages, stays)
+    ]
+    return sum(falls) / len(falls) if falls else None
+
+
+def backward_transfer(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
+    """The final accuracy less the one just after the domain's last stay; negative is forgetting.
+
+    Examples
+    --------
+    >>> backward_transfer([{"a": 0.75, "b": 0.25}, {"a": 0.5, "b": 0.75}], ["a", "b"])
+    -0.25
+    """
+    changes = [
+        stages[-1][domain] - stages[last][domain] for domain, _, last in _left_behind(stages, stays)
+    ]
+    return sum(changes) / len(changes) if changes else None
+
+
+def area_under_average(stages: Sequence[Stage], steps: Sequence[int]) -> float:
+    """The mean height of the average-accuracy curve between the first and the last evaluation.
+
+    `steps` says at which step each evaluation was made; between them the curve is straight.
+
+    Examples
+    --------
+    >>> area_under_average([{"a": 0.0}, {"a": 0.5}, {"a": 0.5}], [0, 10, 20])
+    0.375
+    """
+    if len(stages) != len(steps):
+        raise UsageError(f"{len(stages)} evaluations and {len(steps)} steps do not fit together")
+    heights = [average(stage) for stage in stages]
+    if len(heights) == 1:
+        return heights[0]
+    pieces = [
+        (steps[i + 1] - steps[i]) * (heights[i] + heights[i + 1]) / 2 for i in range(len(steps) - 1)
+    ]
+    return sum(pieces) / (steps[-1] - steps[0])
+
+
+def _left_behind(stages: Sequence[Stage], stays: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(domain, first stay, last stay) of every domain that is not the last one."""
+    if len(stages) != len(stays):
+        raise UsageError(f"{len(stages)} evaluations and {len(stays)} stays do not fit together")
+    names = list(dict.fromkeys(stays))
+    last = {name: max(i for i, stay in enumerate(stays) if stay == name) for name in names}
+    return [(name, stays.index(name), last[name]) for name in names if name != stays[-1]]

@@ -1,0 +1,171 @@
+"""A comparison: variants x learners x shots x seeds on one benchmark, as a list of runs.
+
+A variant is a method, or a method with settings of its own. In a TOML file:
+
+    title = "What PETS brings"
+    shots = [1, 5]
+    seeds = [0, 1, 2]
+    reference = "reservoir"
+
+    [settings]                       # any setting of a run, for all variants
+    benchmark = "builtin"
+    scale = 0.05
+
+    [[variants]]
+    method = "reservoir"             # its name is the method's unless it says `name = ...`
+
+    [[variants]]
+    name = "without PETS"
+    method = "m2d3-pets"
+    replay.sampler = "uniform"
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metadrift.errors import MetadriftError
+from metadrift.runs.config import RunConfig, from_table, to_toml
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison and where it stands in the table."""
+
+    variant: str
+    learner: str
+    shots: int
+    seed: int
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """The run's folder."""
+        plain = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.variant)
+        return f"{plain}-{self.learner}-{self.shots}shot-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is compared.
+
+    Examples
+    --------
+    >>> grid = Grid("two", {"sequential": {"method": "sequential"}, "joint": {"method": "joint"}},
+    ...             seeds=(0, 1), settings={"scale": 0.1})
+    >>> [cell.name for cell in grid.cells()][:2]
+    ['sequential-protonet-1shot-seed0', 'sequential-protonet-1shot-seed1']
+    """
+
+    title: str
+    variants: dict[str, dict[str, Any]]
+    learners: Sequence[str] = ("protonet",)
+    shots: Sequence[int] = (1,)
+    seeds: Sequence[int] = (0, 1, 2)
+    reference: str | None = None
+    settings: dict[str, Any] | None = None
+
+    def cells(self) -> list[Cell]:
+        """Every run, seed by seed within a row of the table; wrong settings are refused here."""
+        found = [
+            Cell(variant, learner, shots, seed, self._config(variant, learner, shots, seed))
+            for shots in self.shots
+            for learner in self.learners
+            for variant in self.variants
+            for seed in self.seeds
+        ]
+        if not found:
+            raise MetadriftError("a comparison needs at least one method, learner, shots and seed")
+        names = [cell.name for cell in found]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise MetadriftError(f"two runs of the comparison have the name {sorted(twice)[0]!r}")
+        if self.reference is not None and self.reference not in self.variants:
+            known = ", ".join(self.variants)
+            raise MetadriftError(f"the reference {self.reference!r} is not among {known}")
+        return found
+
+    def _config(self, variant: str, learner: str, shots: int, seed: int) -> RunConfig:
+        table = merged(self.settings or {}, self.variants[variant])
+        table = merged(table, {"learner": learner, "shots": shots, "seed": seed})
+        return from_table(table, f"variant {variant!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "variants": self.variants,
+            "learners": list(self.learners),
+            "shots": list(self.shots),
+            "seeds": list(self.seeds),
+            "reference": self.reference,
+            "settings": self.settings or {},
+        }
+
+
+def settings_of(config: RunConfig) -> dict[str, Any]:
+    """The settings of a configuration as a table, without what a grid sets itself."""
+    table = tomllib.loads(to_toml(config))
+    return {k: v for k, v in table.items() if k not in ("method", "learner", "shots", "seed")}
+
+
+def load_grid(path: Path) -> Grid:
+    """Read a comparison from its TOML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise MetadriftError(f"comparison {path} cannot be read: {error}") from None
+    return parse_grid(table, str(path), path.stem)
+
+
+def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:
+    """A comparison from its table."""
+    known = {"title", "learners", "shots", "seeds", "reference", "settings", "variants"}
+    unknown = set(table) - known
+    if unknown:
+        raise MetadriftError(f"comparison {where}: unknown key {sorted(unknown)[0]!r}")
+    variants: dict[str, dict[str, Any]] = {}
+    rows = table.get("variants", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise MetadriftError(f"comparison {where}: variants must be [[variants]] tables")
+    for row in rows:
+        settings = dict(row)
+        name = settings.pop("name", settings.get("method"))
+        if not isinstance(name, str) or name in variants:
+            raise MetadriftError(f"comparison {where}: each variant needs a name of its own")
+        variants[name] = settings
+    for key, kind in (("learners", str), ("shots", int), ("seeds", int)):
+        values = table.get(key, [])
+        if not isinstance(values, list) or not all(type(v) is kind for v in values):
+            raise MetadriftError(f"comparison {where}: {key} must be a list of {kind.__name__}")
+    if not isinstance(table.get("settings", {}), dict):
+        raise MetadriftError(f"comparison {where}: settings must be a table")
+    return Grid(
+        title=str(table.get("title", title)),
+        variants=variants,
+        learners=tuple(table.get("learners", ["protonet"])),
+        shots=tuple(table.get("shots", [1])),
+        seeds=tuple(table.get("seeds", [0, 1, 2])),
+        reference=table.get("reference"),
+        settings=table.get("settings", {}),
+    )
+
+
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """A table with another laid over it, group by group.
+
+    Examples
+    --------
+    >>> merged({"a": 1, "g": {"x": 1, "y": 2}}, {"g": {"y": 3}})
+    {'a': 1, 'g': {'x': 1, 'y': 3}}
+    """
+    result = json.loads(json.dumps(base))
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return dict(result)
