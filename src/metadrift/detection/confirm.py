@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.detection.mmd import median_bandwidth, pairwise_squared
+from metadrift.detection.mmd import median_bandwidth, rbf
 from metadrift.detection.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -44,9 +44,14 @@ def permutation_p(
     return float((1 + np.sum(mmd[1:] >= mmd[0] - _NOISE)) / (1 + permutations))
 
 
-def best_split(vectors: Array, margin: int) -> int:
-    """Where [N, D] falls best into two parts, neither shorter than `margin`: the second's start."""
-    return margin + int(np.argmax(_split_scores(_kernel(vectors), margin)))
+def best_split(vectors: Array, kernel: Array, latest: int) -> int:
+    """Where [N, D] falls best into two parts: the second's start, from 1 to `latest`.
+
+    `kernel` [N, N] is the one in which the old domain's spread was 1; to it is added one scaled
+    by all the vectors here, as either alone can be blind: the first to what happens far from the
+    old domain, the second to a direction that was silent before.
+    """
+    return 1 + int(np.argmax(_split_scores(kernel + _kernel(vectors), 1)[:latest]))
 
 
 def find_split(
@@ -72,15 +77,14 @@ def find_split(
 
 def _kernel(vectors: Array) -> Array:
     white = Whitening(vectors)(vectors)
-    kernel: Array = np.exp(pairwise_squared(white) / (-2 * median_bandwidth(white) ** 2))
-    return kernel
+    return rbf(white, median_bandwidth(white))
 
 
 def _split_scores(k: Array, margin: int) -> Array:
     """n1 n2 / N * MMD^2 of the parts before and after each split; flat where nothing changes."""
     N = len(k)
     n1 = np.arange(1, N)
-    row = 2 * np.tril(k, -1).sum(1) + 1.0  # pairs with earlier ones, twice, and itself
+    row = 2 * np.tril(k, -1).sum(1) + k.diagonal()  # pairs with earlier ones, twice, and itself
     before = np.cumsum(row)[:-1]
     to_before = np.cumsum(k.sum(1))[:-1]  # rows before the split, all columns
     across = to_before - before

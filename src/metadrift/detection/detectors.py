@@ -35,6 +35,7 @@ class ChangeDetector(ABC):
         self.step = 0  # of the next vector
         self.statistic = math.nan
         self.threshold = math.nan
+        self._length: int | None = None  # of a vector
 
     def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
         """Take in the next vector [D]."""
@@ -49,22 +50,37 @@ class ChangeDetector(ABC):
                 f"embeddings must be [steps, D] (one vector [D] for update), "
                 f"not {list(vectors.shape)}"
             )
+        if self._length not in (None, vectors.shape[1]):
+            raise MetadriftError(
+                f"the embedding of step {self.step} has length {vectors.shape[1]}, those before "
+                f"it {self._length}; all must have one length"
+            )
         finite = np.isfinite(vectors).all(1)
         if not finite.all():
             raise MetadriftError(
                 f"the embedding of step {self.step + int(np.argmin(finite))} holds NaN or "
                 f"infinity; a detector needs finite numbers (has the loss diverged?)"
             )
+        self._length = vectors.shape[1]
         return self._take(vectors)
 
     @abstractmethod
     def _take(self, vectors: Array) -> list[Change]: ...
 
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next steps depend on, as copies."""
+        return {
+            "step": self.step,
+            "statistic": self.statistic,
+            "threshold": self.threshold,
+            "length": self._length,
+        }
 
-    @abstractmethod
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on, to the bit, where `state_dict` was taken from a detector of the same settings."""
+        self.step = int(state["step"])
+        self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        self._length = state["length"]
 
 
 class Algorithm1:
@@ -152,10 +168,7 @@ class PaperDetector(ChangeDetector):
 
     def state_dict(self) -> dict[str, Any]:
         mmd = self._mmd
-        return {
-            "step": self.step,
-            "statistic": self.statistic,
-            "threshold": self.threshold,
+        return super().state_dict() | {
             "moments": [self.rule.mu, self.rule.mu2],
             "quiet_until": self._quiet_until,
             "first": np.stack(self._first) if self._first else None,
@@ -163,8 +176,7 @@ class PaperDetector(ChangeDetector):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.step = int(state["step"])
-        self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        super().load_state_dict(state)
         self.rule.mu, self.rule.mu2 = state["moments"]
         self.rule.threshold = self.threshold
         self._quiet_until = int(state["quiet_until"])

@@ -122,7 +122,7 @@ class NetworkFeatures:
         if len(mean) <= self.dim:
             return mean
         if self._project is None or len(self._project) != len(mean):
-            rng = np.random.default_rng(self.seed)
+            rng = np.random.default_rng([self.seed, 4])
             self._project = rng.standard_normal((len(mean), self.dim)) / np.sqrt(len(mean))
         return mean @ self._project
 

@@ -210,11 +210,17 @@ def pairwise_squared(vectors: Array) -> Array:
     return squared
 
 
+def rbf(vectors: Array, bandwidth: float) -> Array:
+    """Kernel values [N, N]."""
+    kernel: Array = np.exp(pairwise_squared(vectors) / (-2 * bandwidth**2))
+    return kernel
+
+
 def null_moments(
     vectors: Array, B: int, bandwidth: float, permutations: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Mean and standard deviation of W when nothing changes: windows drawn from vectors [N, D]."""
-    k = np.exp(pairwise_squared(vectors) / (-2 * bandwidth**2))
+    k = rbf(vectors, bandwidth)
     W = np.empty(permutations)
     for i in range(permutations):
         chosen = rng.permutation(len(k))[: 2 * B]
@@ -224,8 +230,7 @@ def null_moments(
 
 def two_window_mmd(u: Array, v: Array, bandwidth: float) -> float:
     """W of two windows [B, D] straight from its definition, O(B^2)."""
-    squared = pairwise_squared(np.concatenate([u, v]))
-    return _mmd_of_kernel(np.exp(squared / (-2 * bandwidth**2)))
+    return _mmd_of_kernel(rbf(np.concatenate([u, v]), bandwidth))
 
 
 def _mmd_of_kernel(k: Array) -> float:

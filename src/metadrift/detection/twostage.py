@@ -14,7 +14,6 @@ from metadrift.detection.detectors import Change, ChangeDetector
 from metadrift.detection.mmd import Array
 from metadrift.detection.watch import Watch
 from metadrift.detection.whitening import by_row
-from metadrift.errors import MetadriftError
 
 _MOST_DIMENSIONS = 256  # longer vectors go through a fixed random projection to half of this
 
@@ -50,7 +49,7 @@ class TwoStageDetector(ChangeDetector):
         super().__init__()
         self.config = config = config.resolved()
         self.B, self.delta, self.refractory = config.window, config.delta, config.refractory
-        self._rng = np.random.default_rng(config.seed)
+        self._rng = np.random.default_rng([config.seed, 2])
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
         self._history: deque[Array] = deque(maxlen=max(config.burn_in, 8 * self.B))
         self._domain_start = 0
@@ -61,11 +60,6 @@ class TwoStageDetector(ChangeDetector):
 
     def _take(self, vectors: Array) -> list[Change]:
         vectors = _shorten(vectors, self.config.seed)
-        if self._history and len(self._history[0]) != vectors.shape[1]:
-            raise MetadriftError(
-                f"the embedding of step {self.step} has length {vectors.shape[1]}, those before "
-                f"it {len(self._history[0])}; all must have one length"
-            )
         changes: list[Change] = []
         done = 0
         while done < len(vectors):
@@ -119,7 +113,7 @@ class TwoStageDetector(ChangeDetector):
         self.statistic, self.threshold = W, watch.threshold
         if self._alarm_at is not None:
             fresh = now - self._alarm_at
-            found = self._confirm() if fresh == self.B else None
+            found = self._confirm(watch) if fresh == self.B else None
         else:
             found = None
             if watch.threshold < W and now >= self._quiet_until:
@@ -128,7 +122,7 @@ class TwoStageDetector(ChangeDetector):
         watch.feed(W, now)
         return found
 
-    def _confirm(self) -> Change | None:
+    def _confirm(self, watch: Watch) -> Change | None:
         assert self._alarm_at is not None
         now, alarm_at, self._alarm_at = self.step - 1, self._alarm_at, None
         seen = self._since(self._domain_start)
@@ -137,7 +131,7 @@ class TwoStageDetector(ChangeDetector):
         p = permutation_p(fresh, reference, self.config.permutations, self._rng)
         if p > self.config.level:
             return None
-        started_at = now + 1 - len(around) + best_split(around, max(1, self.B // 10))
+        started_at = now + 1 - len(around) + best_split(around, watch.kernel(around), 2 * self.B)
         self._quiet_until = alarm_at + 1 + self.refractory
         self._begin(started_at)
         return Change(now, started_at, *self._alarm)
@@ -158,10 +152,7 @@ class TwoStageDetector(ChangeDetector):
         return vectors[max(0, len(vectors) - (self.step - step)) :]
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "statistic": self.statistic,
-            "threshold": self.threshold,
+        return super().state_dict() | {
             "rng": self._rng.bit_generator.state,
             "history": np.stack(self._history) if self._history else None,
             "domain_start": self._domain_start,
@@ -172,8 +163,7 @@ class TwoStageDetector(ChangeDetector):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.step = int(state["step"])
-        self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        super().load_state_dict(state)
         self._rng.bit_generator.state = state["rng"]
         self._history.clear()
         if state["history"] is not None:
@@ -192,5 +182,6 @@ def _shorten(vectors: Array, seed: int) -> Array:
     if D <= _MOST_DIMENSIONS:
         return vectors
     keep = _MOST_DIMENSIONS // 2
-    matrix = np.random.default_rng(seed).standard_normal((keep, D)) / math.sqrt(D)
+    # Seeds with a number of their own, so that no two uses draw the same numbers.
+    matrix = np.random.default_rng([seed, 1]).standard_normal((keep, D)) / math.sqrt(D)
     return by_row(matrix, vectors)

@@ -10,7 +10,7 @@ import numpy as np
 
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.fourier import FourierMMD
-from metadrift.detection.mmd import Array, TwoWindowMMD, median_bandwidth, null_moments
+from metadrift.detection.mmd import Array, TwoWindowMMD, median_bandwidth, null_moments, rbf
 from metadrift.detection.whitening import Whitening
 
 _NOISE = 1e-9  # below this a spread of the statistic is rounding
@@ -28,11 +28,13 @@ class Watch:
         self,
         config: DetectionConfig,
         white: Whitening,
+        width: float,
         mmd: TwoWindowMMD | FourierMMD,
         start: tuple[float, float],
     ) -> None:
         self.delta, self.rho = config.delta, config.rho
         self.white = white
+        self.width = width
         self.mmd = mmd
         mean, sd = start
         self._moments = [mean, mean**2 + sd**2]
@@ -56,7 +58,11 @@ class Watch:
             mmd = TwoWindowMMD(B, width)
             start = null_moments(z, B, width, draws, rng)
         mmd.update_many(z)
-        return Watch(config, white, mmd, start)
+        return Watch(config, white, width, mmd, start)
+
+    def kernel(self, vectors: Array) -> Array:
+        """The kernel values [N, N] that this domain's W is made of."""
+        return rbf(self.white(vectors), self.width)
 
     @property
     def threshold(self) -> float:
@@ -82,6 +88,7 @@ class Watch:
     def state_dict(self) -> dict[str, Any]:
         return {
             "white": self.white.state_dict(),
+            "width": self.width,
             "mmd": self.mmd.state_dict(),
             "moments": list(self._moments),
             "least_sigma": self._least_sigma,
@@ -93,7 +100,7 @@ class Watch:
     def from_state(state: dict[str, Any], config: DetectionConfig) -> Watch:
         kind = FourierMMD if config.mode == "fourier" else TwoWindowMMD
         white, mmd = Whitening.from_state(state["white"]), kind.from_state(state["mmd"])
-        watch = Watch(config, white, mmd, (0.0, 0.0))
+        watch = Watch(config, white, float(state["width"]), mmd, (0.0, 0.0))
         watch._moments = [float(moment) for moment in state["moments"]]
         watch._least_sigma = float(state["least_sigma"])
         watch._late.extend(float(W) for W in state["late"])

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_SHRINK = 0.5  # halfway between the correlations found and none: a sample is small against D^2
 _CLIP = 10.0  # in standard deviations; a dimension that was constant may jump by any number
 
 
 class Whitening:
-    """Standardise, clip, and rotate out half of the correlation, as seen in a sample [N, D].
+    """Standardise, clip, and rotate out up to half of the correlation, as seen in a sample [N, D].
 
     Without it the kernel's distance is ruled by the few directions in which the features vary
     most (brightness), which are rarely those in which two domains differ.
@@ -28,13 +27,15 @@ class Whitening:
 
     def __init__(self, sample: Array) -> None:
         self.mean = sample.mean(0)
-        # The floor is rounding noise only: what never varied is watched most closely.
-        noise = 1e-9 * (np.abs(self.mean) + np.abs(sample).max()) + 1e-300
+        # The floor is float32's rounding only: what never varied is watched most closely.
+        noise = 1e-7 * np.abs(self.mean) + 1e-100
         self.scale = np.maximum(sample.std(0), noise)
         z = np.clip((sample - self.mean) / self.scale, -_CLIP, _CLIP)
-        correlation = z.T @ z / len(z)
-        shrunk = (1 - _SHRINK) * correlation + _SHRINK * np.eye(len(correlation))
-        values, vectors = np.linalg.eigh(shrunk)
+        N, D = z.shape
+        # At most halfway from no correlation to the one found, less where N is small against D:
+        # what a sample taught too well, the next vectors would seem to violate.
+        shrink = max(0.5, D / (D + N))
+        values, vectors = np.linalg.eigh((1 - shrink) * (z.T @ z / N) + shrink * np.eye(D))
         self.matrix = np.ascontiguousarray((vectors / np.sqrt(values)).T)
 
     def __call__(self, vectors: Array) -> Array:

@@ -1,0 +1,63 @@
+"""The settings and how they shrink with the stream."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadrift.detection import DetectionConfig, PaperDetector, TwoStageDetector, make_detector
+from metadrift.errors import UsageError
+
+
+def test_the_stated_scales_give_the_stated_settings() -> None:
+    full, small = DetectionConfig().scaled(1.0), DetectionConfig().scaled(0.05)
+    assert (full.window, full.burn_in, full.refractory, full.rho) == (50, 300, 150, 1e-3)
+    assert (small.window, small.burn_in, small.refractory) == (20, 60, 60)
+    assert small.rho == pytest.approx(1 / 300, rel=0.01)
+    paper = DetectionConfig(mode="paper").scaled(1.0)
+    assert (paper.window, paper.delta, paper.refractory, paper.features) == (
+        100,
+        1.64,
+        0,
+        "paper_z",
+    )
+
+
+@given(st.floats(1e-6, 10), st.floats(1e-6, 10))
+def test_windows_shrink_steadily_down_to_their_floors(a: float, b: float) -> None:
+    less, more = (DetectionConfig().scaled(scale) for scale in sorted((a, b)))
+    for config in (less, more):
+        assert 15 <= config.window <= 50
+        assert config.burn_in >= 3 * config.window
+        assert 1e-3 <= config.rho <= 0.02
+    assert less.window <= more.window
+    assert less.burn_in <= more.burn_in
+
+
+def test_a_small_window_of_ones_own_is_not_made_larger() -> None:
+    assert DetectionConfig(window=8).scaled(0.1).window == 8
+
+
+def test_make_detector_follows_the_mode() -> None:
+    assert isinstance(make_detector(DetectionConfig()), TwoStageDetector)
+    assert isinstance(make_detector(DetectionConfig(mode="fourier")), TwoStageDetector)
+    assert isinstance(make_detector(DetectionConfig(mode="paper")), PaperDetector)
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"100 permutations cannot reach the level 0\.005"):
+        DetectionConfig(permutations=100)
+    with pytest.raises(UsageError, match="at least 3 batches"):
+        DetectionConfig(window=2)
+    with pytest.raises(UsageError, match="scale"):
+        DetectionConfig().scaled(0)
+
+
+def test_the_detectors_load_without_torch_or_scipy() -> None:
+    code = "import sys, metadrift.detection; print({'torch', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
