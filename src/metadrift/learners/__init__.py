@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from metadrift.errors import UsageError
 from metadrift.learners.anil import ANIL
 from metadrift.learners.backbones import ConvNet, blocks_for
 from metadrift.learners.base import MetaLearner, assert_finite, pick_device
+from metadrift.learners.importance import exact_gradient_norms, task_gradients
 from metadrift.learners.maml import MAML
 from metadrift.learners.normalisation import Normalisation, frozen_statistics
 from metadrift.learners.outcome import Outcome
@@ -23,9 +25,11 @@ __all__ = [
     "MetaLearner",
     "Outcome",
     "assert_finite",
+    "exact_gradient_norms",
     "frozen_statistics",
     "make_learner",
     "pick_device",
+    "task_gradients",
 ]
 
 # name: (class, most blocks, filters, whether it has a head of fixed ways)
@@ -77,6 +81,10 @@ def make_learner(
         backbone = ConvNet(depth, filters or usual, normalisation, generator)
     elif filters is not None:
         raise UsageError("filters is the width of the built-in backbone; one was handed in")
+    known = inspect.signature(kind).parameters
+    for option in options:
+        if option not in known:
+            raise UsageError(f"{name} has no option {option!r}")
     if has_head:
         options |= {"ways": ways, "generator": generator}
     return kind(backbone, image_size, normalisation, **options)

@@ -61,11 +61,11 @@ class MetaLearner(nn.Module, ABC):
         return rows.reshape(T, N, -1)
 
     def feature_size(self) -> int:
-        """D, found by sending one blank image through the backbone."""
-        parameter = next(self.parameters())
-        blank = parameter.new_zeros((2, 3, self.image_size, self.image_size))
+        """D, found by sending two blank images through the backbone."""
+        blank = torch.zeros((1, 2, 3, self.image_size, self.image_size), dtype=torch.uint8)
+        device = next(self.parameters()).device
         with torch.no_grad():
-            return int(self.backbone(blank).flatten(1).shape[1])
+            return int(self.features(blank.to(device)).shape[2])
 
 
 def require_ways(tasks: TaskBatch, ways: int) -> None:

@@ -78,9 +78,9 @@ class MAML(MetaLearner):
         labels = tasks.support_labels.repeat(T)
         support, query = self.pixels(tasks.support), self.pixels(tasks.query)
         second_order = torch.is_grad_enabled() and not self.first_order
-        weights = {name: p.expand(T, *p.shape) for name, p in self.named_parameters()}
         embedding: Tensor | None = None
         with torch.enable_grad(), adapting(self.backbone):
+            weights = {name: p.expand(T, *p.shape) for name, p in self.named_parameters()}
             for _ in range(self.inner_steps):
                 features = self._features(weights, support)
                 if embedding is None:
