@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from metadrift.detection import Change, DetectionConfig, FrozenFeatures, Projection, make_detector
 from metadrift.domains.pack import open_pack
 from metadrift.domains.sampler import TaskSampler
+from metadrift.learners import make_learner
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 LENGTHS = (5000, 2000, 6000, 2000, 2000, 24000)
@@ -40,8 +41,8 @@ RULES: dict[str, tuple[DetectionConfig, bool]] = {  # settings, and whether it w
     "paper, as printed": (PAPER, True),
     "paper, sqrt": (replace(PAPER, sqrt=True), True),
     "paper, sqrt, refractory 3B": (replace(PAPER, sqrt=True, refractory=300), True),
-    "paper on frozen features": (PAPER, False),
-    "paper on frozen features, sqrt, refractory 3B": (
+    "paper without z": (PAPER, False),
+    "paper without z, sqrt, refractory 3B": (
         replace(PAPER, sqrt=True, refractory=300),
         False,
     ),
@@ -158,6 +159,40 @@ def gaussian_streams(scale: float, orders: int) -> Iterator[tuple[np.ndarray, li
         yield np.concatenate(parts), starts[:-1]
 
 
+def trained_streams(
+    source: Source, shots: int, scale: float, orders: int
+) -> Iterator[tuple[np.ndarray, list[int]]]:
+    """The mean support embedding of a ProtoNet that trains on each stream, one task after another.
+
+    The frozen features of the same batches stand to the right of it.
+    """
+    geometry = TaskGeometry(5, shots, queries=5)
+    for order in range(orders):
+        rng = np.random.default_rng([order, 8])
+        learner = make_learner(
+            "protonet",
+            image_size=source.packs[0].image_size,
+            ways=5,
+            filters=32,
+            generator=order,
+        )
+        optimiser = torch.optim.Adam(learner.parameters(), lr=1e-3)
+        rows, starts = [], []
+        chosen = rng.permutation(len(source.packs))
+        for pack, length in zip(chosen, LENGTHS, strict=False):
+            starts.append(len(rows))
+            sampler = TaskSampler(source.packs[pack], "train", geometry, source.channels)
+            for _ in range(round(length * scale)):
+                tasks = sampler.draw(2, rng)
+                outcome = learner(tasks)
+                optimiser.zero_grad()
+                outcome.loss.mean().backward()
+                optimiser.step()
+                network = outcome.embedding.detach().double().mean(0).numpy()
+                rows.append(np.concatenate([network, source.extract(tasks)]))
+        yield np.stack(rows), starts[1:]
+
+
 def reports(rule: str, vectors: np.ndarray, scale: float, seed: int) -> list[Change]:
     config, watches_z = RULES[rule]
     if watches_z:
@@ -190,6 +225,7 @@ def main(
     orders_long: int = 3,
     single_steps: int = 10_000,
     variant_orders: int = 8,
+    network_orders: int = 0,
     cache: Path | None = None,
 ) -> None:
     """Print the tables.
@@ -204,6 +240,8 @@ def main(
         Length of the streams without a change, one a pack.
     variant_orders
         Orders of inverted, blurred, turned, colour-swapped and pale looks of the packs.
+    network_orders
+        Orders in which a ProtoNet trains, 1-shot, and its own embedding is watched.
     cache
         Where features are kept between calls; a temporary folder if not given.
     """
@@ -238,6 +276,20 @@ def main(
                 lambda shots=shots: real_streams(source, shots, 0.05, variant_orders, True),
                 ours,
             )
+        if network_orders:
+            streams = list(trained_streams(source, 1, 0.05, network_orders))
+            dim = streams[0][0].shape[1] - source.extract.dim
+            for name, part in (
+                ("network", slice(dim)),
+                ("both", slice(None)),
+                ("frozen", slice(dim, None)),
+            ):
+                table(
+                    f"1-shot, scale 0.05, {name} features while a ProtoNet trains",
+                    0.05,
+                    lambda part=part: iter([(rows[:, part], true) for rows, true in streams]),
+                    everything,
+                )
     table("Synthetic vectors, scale 0.05", 0.05, lambda: gaussian_streams(0.05, orders), ours)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from metadrift.errors import MetadriftError
@@ -56,30 +56,24 @@ class TwoWindowMMD:
         self.centre = centre
         self.seen = 0
         self._end = 2 * B  # the window is the 2B rows before this one; it slides along the buffer
-        self._y = np.zeros((2 * B, 0))
-        self._half = np.zeros(2 * B)
+        # A row is (y, -|y|^2/2, 1) for y the vector over the bandwidth, and a newcomer asks with
+        # (y, 1, -|y|^2/2): one product gives the exponents -|y - y'|^2/2 of all its kernel values.
+        self._rows = np.zeros((2 * B, 2))
         self._a = np.zeros(2 * B)
+        self._question = np.ones(2)
         self._s_vv = np.zeros(B)  # S_vv of step t at t mod B
 
     def update(self, vector: NDArray[np.floating[Any]]) -> float:
         """Take in one vector [D]; W, or nan until 2B vectors were seen."""
-        y = np.asarray(vector, np.float64)
-        y = (y if self.centre is None else y - self.centre) / self.bandwidth
-        if len(y) != self._y.shape[1]:
-            self._allocate(len(y))
-        return self._one(y)
+        return self._one(self._scaled(np.asarray(vector, np.float64)))
 
     def update_many(self, vectors: NDArray[np.floating[Any]]) -> Array:
         """Take in vectors [N, D]; W [N] after each, to the bit what one at a time gives."""
-        y = np.asarray(vectors, np.float64)
-        y = (y if self.centre is None else y - self.centre) / self.bandwidth
+        y = self._scaled(np.asarray(vectors, np.float64))
         W = np.empty(len(y))
-        if len(y) and self._y.shape[1] != y.shape[1]:
-            self._allocate(y.shape[1])
         done = 0
         while done < len(y):
-            room = len(self._y) - self._end
-            n = min(len(y) - done, room)
+            n = min(len(y) - done, len(self._rows) - self._end)
             if n < 2 or self.seen + 1 < 2 * self.B:
                 W[done] = self._one(y[done])  # also while the windows fill
                 done += 1
@@ -88,25 +82,34 @@ class TwoWindowMMD:
                 done += n
         return W
 
+    def _scaled(self, vectors: Array) -> Array:
+        D = vectors.shape[-1]
+        if self._rows.shape[1] != D + 2:
+            self._allocate(D)
+        if self.centre is not None:
+            vectors = vectors - self.centre
+        return vectors / self.bandwidth
+
     def _one(self, y: Array) -> float:
         B = self.B
-        if self._end == len(self._y):
+        if self._end == len(self._rows):
             self._rewind()
         start, end = self._end - 2 * B + 1, self._end
-        half = (y @ y) / 2
-        row = self._y[start:end] @ y
-        row -= self._half[start:end]
-        row -= half
-        np.minimum(row, 0.0, out=row)
-        np.exp(row, out=row)
-        row[B - 1] = 0.0
+        half = -0.5 * (y @ y)
+        question = self._question
+        question[:-2] = y
+        question[-1] = half
+        k = self._rows[start:end] @ question
+        np.exp(k, out=k)
+        k[B - 1] = 0.0
         if self.seen < 2 * B - 1:
-            row[: 2 * B - 1 - self.seen] = 0.0
+            k[: 2 * B - 1 - self.seen] = 0.0
         a = self._a[start : end + 1]
-        a[:-1] += row
+        a[:-1] += k
         a[-1] = 0.0
-        self._y[end] = y
-        self._half[end] = half
+        row = self._rows[end]
+        row[:-2] = y
+        row[-2] = half
         self._end += 1
         place = self.seen % B
         self.seen += 1
@@ -120,22 +123,22 @@ class TwoWindowMMD:
         """The same as `_one` for n vectors; every sum is taken in the same order."""
         B, n, start, end = self.B, len(y), self._end - 2 * self.B + 1, self._end
         width = 2 * B - 1
-        self._y[end : end + n] = y
-        half = np.matmul(y[:, None, :], y[:, :, None]).ravel() / 2
-        self._half[end : end + n] = half
-        D = y.shape[1]
-        step, item = self._y.strides
-        windows = as_strided(self._y[start:], (n, width, D), (step, step, item), writeable=False)
-        rows = np.matmul(windows, y[:, :, None])[:, :, 0]
-        rows -= sliding_window_view(self._half[start : end + n - 1], width)
-        rows -= half[:, None]
-        np.minimum(rows, 0.0, out=rows)
-        np.exp(rows, out=rows)
-        rows[:, B - 1] = 0.0
-        # Step i adds its row one place further right: a staircase, summed downwards.
+        half = -0.5 * np.matmul(y[:, None, :], y[:, :, None])[:, :, 0]
+        rows = self._rows[end : end + n]
+        rows[:, :-2] = y
+        rows[:, -2:-1] = half
+        questions = np.concatenate([y, np.ones((n, 1)), half], axis=1)
+        step, item = self._rows.strides
+        windows = as_strided(
+            self._rows[start:], (n, width, rows.shape[1]), (step, step, item), writeable=False
+        )
+        k = np.matmul(windows, questions[:, :, None])[:, :, 0]
+        np.exp(k, out=k)
+        k[:, B - 1] = 0.0
+        # Step i adds its values one place further right: a staircase, summed downwards.
         a = np.zeros((n, width + n))
-        stairs = as_strided(a, (n, width + 1), (a.strides[0] + 8, 8))
-        stairs[:, :-1] = rows
+        stairs = as_strided(a, (n, width + 1), (a.strides[0] + a.itemsize, a.itemsize))
+        stairs[:, :-1] = k
         a[0, :width] += self._a[start:end]
         np.add.accumulate(a, axis=0, out=a)
         self._a[start : end + n] = a[-1]
@@ -150,16 +153,17 @@ class TwoWindowMMD:
         if self.seen:
             raise MetadriftError(
                 f"a vector of length {D} came after {self.seen} vectors of length "
-                f"{self._y.shape[1]}; all must have one length"
+                f"{self._rows.shape[1] - 2}; all must have one length"
             )
-        rows = 4 * self.B + 64  # room to slide, so that moving back is rare
-        self._y = np.zeros((rows, D))
-        self._half = np.zeros(rows)
-        self._a = np.zeros(rows)
+        room = 4 * self.B + 64  # to slide along, so that moving back is rare
+        self._rows = np.zeros((room, D + 2))
+        self._rows[:, -1] = 1.0
+        self._question = np.ones(D + 2)
+        self._a = np.zeros(room)
 
     def _rewind(self) -> None:
         keep = 2 * self.B
-        for buffer in (self._y, self._half, self._a):
+        for buffer in (self._rows, self._a):
             buffer[:keep] = buffer[self._end - keep : self._end].copy()
         self._end = keep
 
@@ -170,8 +174,7 @@ class TwoWindowMMD:
             "bandwidth": self.bandwidth,
             "centre": None if self.centre is None else self.centre.copy(),
             "seen": self.seen,
-            "y": self._y[window].copy(),
-            "half": self._half[window].copy(),
+            "rows": self._rows[window].copy(),
             "a": self._a[window].copy(),
             "s_vv": self._s_vv.copy(),
         }
@@ -181,10 +184,10 @@ class TwoWindowMMD:
         centre = None if state["centre"] is None else np.array(state["centre"], np.float64)
         mmd = TwoWindowMMD(int(state["B"]), float(state["bandwidth"]), centre)
         if state["seen"]:
-            mmd._allocate(state["y"].shape[1])
+            mmd._allocate(state["rows"].shape[1] - 2)
             window = slice(0, 2 * mmd.B)
-            mmd._y[window], mmd._half[window] = state["y"], state["half"]
-            mmd._a[window], mmd._s_vv[:] = state["a"], state["s_vv"]
+            mmd._rows[window], mmd._a[window] = state["rows"], state["a"]
+            mmd._s_vv[:] = state["s_vv"]
             mmd.seen = int(state["seen"])
         return mmd
 
