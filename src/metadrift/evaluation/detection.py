@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ def score_detection(changes: Sequence[int], reports: Sequence[int], steps: int) 
     (2, 2, 20.0, 0.67)
     """
     delays = []
-    for change, until in zip(changes, [*changes[1:], steps], strict=True):
+    for change, until in itertools.pairwise([*changes, steps]):
         inside = [report for report in reports if change <= report < until]
         if inside:
             delays.append(inside[0] - change)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
-from metadrift.learners.backbones import initialise
+from metadrift.learners.backbones import linear_head
 from metadrift.learners.base import MetaLearner, require_ways
 from metadrift.learners.normalisation import Normalisation
 from metadrift.learners.outcome import Outcome
@@ -59,8 +59,7 @@ class ANIL(MetaLearner):
         self.inner_steps = inner_steps
         self.inner_rate = inner_rate
         self.first_order = first_order
-        self.head = nn.Linear(self.feature_size(), ways)
-        initialise(self.head, generator)
+        self.head = linear_head(self.feature_size(), ways, generator)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         g = tasks.geometry

@@ -38,7 +38,9 @@ class ConvNet(nn.Module):
         self.blocks = nn.ModuleList(
             _Block(widths[b], widths[b + 1], normalisation) for b in range(blocks)
         )
-        initialise(self, generator)
+        for block in self.blocks:
+            assert isinstance(block, _Block)
+            nn.init.kaiming_normal_(block.conv.weight, nonlinearity="relu", generator=generator)
 
     def forward(self, images: Tensor) -> Tensor:
         """[T*N, 3, H, W], task after task, to [T*N, D]."""
@@ -82,10 +84,9 @@ def blocks_for(image_size: int, most: int) -> int:
     return min(most, 5 if image_size >= 64 else 4, image_size.bit_length() - 1)
 
 
-def initialise(module: nn.Module, generator: Generator) -> None:
-    """Draw the weights of every convolution and linear layer anew; biases become 0."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+def linear_head(inputs: int, ways: int, generator: Generator) -> nn.Linear:
+    """A linear layer near zero: the first inner step then goes by the support features alone."""
+    head = nn.Linear(inputs, ways)
+    nn.init.normal_(head.weight, std=0.01, generator=generator)
+    nn.init.zeros_(head.bias)
+    return head

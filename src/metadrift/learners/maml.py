@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
 from metadrift.learners.anil import check_inner_loop
-from metadrift.learners.backbones import ConvNet, initialise
+from metadrift.learners.backbones import ConvNet, linear_head
 from metadrift.learners.base import MetaLearner, require_ways
 from metadrift.learners.normalisation import Normalisation, adapting, task_norms
 from metadrift.learners.outcome import Outcome
@@ -69,8 +69,7 @@ class MAML(MetaLearner):
         self.first_order = first_order
         if not isinstance(backbone, ConvNet) and normalisation == "running":
             raise UsageError("maml with a backbone of one's own needs normalisation='batch'")
-        self.head = nn.Linear(self.feature_size(), ways)
-        initialise(self.head, generator)
+        self.head = linear_head(self.feature_size(), ways, generator)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         require_ways(tasks, self.head.out_features)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from metadrift.domains.pack import open_pack, write_pack
+from metadrift.domains.sampler import TaskSampler
+from metadrift.errors import UsageError
+from metadrift.evaluation.protocol import evaluate, evaluation_tasks, overall
+from metadrift.learners import LEARNERS, make_learner
+from metadrift.tasks import TaskGeometry
+
+GEOMETRY = TaskGeometry(3, 1, 2)
+
+
+@pytest.fixture
+def samplers(tmp_path):
+    """Two domains: one whose classes differ in brightness, one of pure noise."""
+    rng = np.random.default_rng(0)
+
+    def classes(noise):
+        for c in range(8):
+            split = "test" if c < 4 else "train"
+            base = rng.integers(0, 256, (8, 8, 1)) * (not noise)
+            images = base + rng.integers(0, 256 if noise else 8, (6, 8, 8, 1))
+            yield f"c{c}", split, images.clip(0, 255).astype(np.uint8)
+
+    found = {}
+    for name in ("plain", "noise"):
+        path = write_pack(tmp_path / name, name, classes(name == "noise"), source="", licence="")
+        found[name] = TaskSampler(open_pack(path), "test", GEOMETRY)
+    return found
+
+
+def _learner(name="protonet", normalisation="batch"):
+    return make_learner(
+        name, image_size=8, ways=3, filters=4, generator=0, normalisation=normalisation
+    )
+
+
+@pytest.mark.parametrize("name", list(LEARNERS))
+def test_every_learner_tells_signal_from_noise_and_comes_out_unchanged(name, samplers):
+    learner = _learner(name, "running")
+    optimiser = torch.optim.Adam(learner.parameters(), lr=0.01)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        optimiser.zero_grad()
+        learner(samplers["plain"].draw(4, rng)).loss.mean().backward()
+        optimiser.step()
+    optimiser.zero_grad()
+    before = {k: v.clone() for k, v in learner.state_dict().items()}
+    told = []
+    found = evaluate(learner, samplers, tasks=30, batch=8, progress=told.append)
+    assert found["plain"].mean > found["noise"].mean + 0.2
+    assert abs(found["noise"].mean - 1 / 3) < 0.2
+    assert learner.training
+    assert all(torch.equal(v, before[k]) for k, v in learner.state_dict().items())
+    assert all(p.grad is None for p in learner.parameters())
+    assert told == [8, 8, 8, 6] * 2
+
+
+def test_the_tasks_are_fixed_by_seed_and_domain(samplers):
+    sampler = samplers["plain"]
+    rows = evaluation_tasks(sampler, "plain", tasks=20, seed=3)
+    assert np.array_equal(rows, evaluation_tasks(sampler, "plain", tasks=20, seed=3))
+    assert not np.array_equal(rows, evaluation_tasks(sampler, "plain", tasks=20, seed=4))
+    assert not np.array_equal(rows, evaluation_tasks(sampler, "other", tasks=20, seed=3))
+
+
+def test_only_test_classes_are_drawn(samplers):
+    rows = evaluation_tasks(samplers["plain"], "plain", tasks=50)
+    assert rows.max() < samplers["plain"].pack.class_offsets[4]
+
+
+def test_accuracy_does_not_depend_on_the_size_of_the_passes(samplers):
+    learner = _learner()
+    one = evaluate(learner, samplers, tasks=12, batch=1)
+    many = evaluate(learner, samplers, tasks=12)
+    for name in samplers:
+        assert np.array_equal(one[name].per_task, many[name].per_task)
+        assert many[name].tasks == 12
+
+
+def test_the_overall_mean_counts_every_domain_the_same(samplers):
+    found = evaluate(_learner(), samplers, tasks=25)
+    mean, ci95 = overall(found)
+    plain, noise = found["plain"], found["noise"]
+    assert mean == pytest.approx((plain.mean + noise.mean) / 2)
+    assert ci95 == pytest.approx(np.hypot(plain.ci95, noise.ci95) / 2)
+    expected = 1.96 * noise.per_task.std(ddof=1) / 5
+    assert noise.ci95 == pytest.approx(expected)
+
+
+def test_no_tasks_is_refused(samplers):
+    with pytest.raises(UsageError, match="at least one task"):
+        evaluate(_learner(), samplers, tasks=0)
