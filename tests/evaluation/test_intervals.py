@@ -1,68 +1,64 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from metadrift.errors import MetadriftError
+from metadrift.errors import UsageError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
 
-
-def test_the_interval_over_seeds_is_scipys_t_interval():
-    values = [0.41, 0.45, 0.39, 0.44]
-    ours = over_seeds(values)
-    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert ours.mean - ours.ci95 == pytest.approx(low)
-    assert ours.mean + ours.ci95 == pytest.approx(high)
-    assert ours.sd == pytest.approx(np.std(values, ddof=1))
+values = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
 
-def test_one_seed_has_a_mean_and_no_interval():
-    one = over_seeds([0.5])
-    assert one.mean == 0.5
-    assert math.isnan(one.sd)
-    assert math.isnan(one.ci95)
-    difference = paired_difference([0.5], [0.4], rng=np.random.default_rng(0))
-    assert difference.how == "none"
-    assert math.isnan(difference.low)
+@given(values)
+def test_the_interval_over_seeds_is_students(sample):
+    spread = over_seeds(sample)
+    expected = stats.t.ppf(0.975, len(sample) - 1) * stats.sem(sample)
+    assert spread.ci95 == pytest.approx(expected, abs=1e-12)
+    assert spread.mean == pytest.approx(np.mean(sample))
 
 
-def test_the_paired_bootstrap_is_scipys_and_repeats_with_its_seed():
-    rng = np.random.default_rng(3)
-    b = rng.normal(0.5, 0.1, 12)
-    a = b + rng.normal(0.03, 0.01, 12)
-    ours = paired_difference(a.tolist(), b.tolist(), rng=np.random.default_rng(7))
-    again = paired_difference(a.tolist(), b.tolist(), rng=np.random.default_rng(7))
-    assert ours == again
-
-    def mean_difference(x, y, axis=-1):
-        return np.mean(x, axis=axis) - np.mean(y, axis=axis)
-
-    theirs = stats.bootstrap(
-        (a, b), mean_difference, paired=True, rng=np.random.default_rng(8), n_resamples=9999
-    ).confidence_interval
-    assert ours.low == pytest.approx(theirs.low, abs=1e-3)
-    assert ours.high == pytest.approx(theirs.high, abs=1e-3)
-    # Pairing takes out what seeds share: the difference is clear although the methods overlap.
-    assert 0 < ours.low < ours.high < 0.06
+def test_one_seed_has_no_spread():
+    spread = over_seeds([0.4])
+    assert spread.mean == 0.4
+    assert math.isnan(spread.sd)
+    assert math.isnan(spread.ci95)
+    assert math.isnan(paired_difference([0.4], [0.3]).t95[0])
 
 
-def test_two_seeds_fall_back_on_t():
-    difference = paired_difference([0.6, 0.7], [0.5, 0.5], rng=np.random.default_rng(0))
-    expected = over_seeds([0.1, 0.2])
-    assert difference.how == "t"
-    assert difference.low == pytest.approx(expected.mean - expected.ci95)
+def test_pairing_removes_what_the_seeds_have_in_common():
+    rng = np.random.default_rng(0)
+    common = rng.normal(0.5, 0.2, 8)
+    theirs = common + rng.normal(0, 0.002, 8)
+    ours = common + 0.03 + rng.normal(0, 0.002, 8)
+    difference = paired_difference(ours.tolist(), theirs.tolist())
+    low, high = difference.t95
+    assert low < 0.03 < high
+    assert high - low < 0.01
+    assert over_seeds(ours.tolist()).ci95 > 0.1
 
 
-def test_equal_differences_give_an_interval_of_no_width():
-    difference = paired_difference([0.5, 0.5, 0.5], [0.25] * 3, rng=np.random.default_rng(0))
-    assert (difference.low, difference.mean, difference.high) == (0.25, 0.25, 0.25)
+def test_the_bootstrap_interval_covers_the_mean_difference_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    covered = 0
+    for trial in range(60):
+        gaps = rng.normal(0.02, 0.05, 25)
+        low, high = paired_difference(
+            gaps.tolist(), [0.0] * 25, seed=trial, resamples=500
+        ).bootstrap95
+        covered += low <= 0.02 <= high
+    assert 50 <= covered <= 60
 
 
-def test_unequal_seeds_are_refused():
-    with pytest.raises(MetadriftError, match="same seeds"):
-        paired_difference([0.5], [0.4, 0.3], rng=np.random.default_rng(0))
-    with pytest.raises(MetadriftError, match="no seed"):
+def test_the_same_seed_gives_the_same_interval():
+    a, b = [0.1, 0.4, 0.35, 0.6], [0.2, 0.3, 0.3, 0.5]
+    assert paired_difference(a, b, seed=3) == paired_difference(a, b, seed=3)
+
+
+def test_values_that_cannot_be_paired_are_refused():
+    with pytest.raises(UsageError, match="cannot be paired"):
+        paired_difference([0.1, 0.2], [0.1])
+    with pytest.raises(UsageError, match="no seed"):
         over_seeds([])

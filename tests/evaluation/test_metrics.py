@@ -1,61 +1,76 @@
-from __future__ import annotations
-
-import math
-
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from metadrift.errors import MetadriftError
-from metadrift.evaluation.metrics import area_under_curve, summarise
+from metadrift.errors import UsageError
+from metadrift.evaluation.detection import score_detection
+from metadrift.evaluation.metrics import (
+    area_under_average,
+    average,
+    backward_transfer,
+    forgetting,
+    worst_domain,
+)
 
-
-def test_a_run_of_three_domains_worked_by_hand():
-    accuracy = np.array([[0.9, 0.2, 0.3], [0.7, 0.8, 0.4], [0.6, 0.9, 0.5]])
-    run = summarise(accuracy, ["a", "b", "c"], steps=[10, 20, 40], seen=["a", "b", "c"])
-    assert run.average == pytest.approx(2.0 / 3)
-    assert (run.worst_domain, run.worst_domain_name) == (0.5, "c")
-    # a fell from .9 to .6; b rose from .8 to .9 and so forgot minus .1; c was learned last
-    assert run.forgetting == pytest.approx((0.3 - 0.1) / 2)
-    assert run.backward_transfer == pytest.approx((-0.3 + 0.1) / 2)
-    means = accuracy.mean(1)
-    area = (10 * (means[0] + means[1]) / 2 + 20 * (means[1] + means[2]) / 2) / 30
-    assert run.area == pytest.approx(area)
+STAGES = [
+    {"a": 0.8, "b": 0.3, "c": 0.2},
+    {"a": 0.85, "b": 0.7, "c": 0.25},
+    {"a": 0.5, "b": 0.6, "c": 0.9},
+]
 
 
-def test_a_domain_that_comes_back_is_counted_from_its_last_visit():
-    accuracy = np.array([[0.9, 0.2], [0.5, 0.8], [0.8, 0.6]])
-    run = summarise(accuracy, ["a", "b"], steps=[1, 2, 3], seen=["a", "b", "a"])
-    assert run.forgetting == pytest.approx(0.2)  # b only: a was seen at the end
-    assert run.backward_transfer == pytest.approx(-0.2)
+def test_average_and_worst_domain_count_every_domain_once():
+    assert average(STAGES[2]) == pytest.approx(2.0 / 3)
+    assert worst_domain(STAGES[2]) == ("a", 0.5)
 
 
-def test_accuracy_before_a_domain_was_seen_is_not_forgotten():
-    accuracy = np.array([[0.5, 0.9, 0.1], [0.5, 0.6, 0.1], [0.5, 0.6, 0.1]])
-    run = summarise(accuracy, ["a", "b", "c"], steps=[1, 2, 3], seen=["a", "b", "c"])
-    assert run.forgetting == pytest.approx(0.0)
+def test_forgetting_is_the_fall_from_the_best_since_a_domain_was_learned():
+    # a: best .85 (after b) - .5; b: .7 - .6. Before its own stay, b's accuracy does not count.
+    assert forgetting(STAGES, ["a", "b", "c"]) == pytest.approx((0.35 + 0.1) / 2)
 
 
-def test_one_segment_has_nothing_to_forget():
-    run = summarise(np.array([[0.4, 0.6]]), ["a", "b"], steps=[5], seen=["a"])
-    assert math.isnan(run.forgetting)
-    assert math.isnan(run.backward_transfer)
-    assert run.area == run.average == 0.5
+def test_backward_transfer_compares_with_the_end_of_the_last_stay():
+    assert backward_transfer(STAGES, ["a", "b", "c"]) == pytest.approx((-0.3 - 0.1) / 2)
+    # a is visited again just before the end: only its second stay counts
+    assert backward_transfer(STAGES, ["a", "a", "c"]) == pytest.approx(-0.35)
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.data())
-def test_the_area_lies_between_the_least_and_the_most(values, data):
-    gaps = data.draw(st.lists(st.integers(1, 50), min_size=len(values), max_size=len(values)))
-    area = area_under_curve(np.cumsum(gaps).tolist(), values)
-    assert min(values) - 1e-9 <= area <= max(values) + 1e-9
+def test_with_one_stay_nothing_can_be_forgotten():
+    assert forgetting([{"a": 0.5}], ["a"]) is None
+    assert backward_transfer([{"a": 0.5}], ["a"]) is None
 
 
-def test_wrong_matrices_are_refused():
-    with pytest.raises(MetadriftError, match="shape"):
-        summarise(np.zeros((2, 2)), ["a"], steps=[1, 2], seen=["a", "a"])
-    with pytest.raises(MetadriftError, match="'b' has no column"):
-        summarise(np.zeros((1, 1)), ["a"], steps=[1], seen=["b"])
-    with pytest.raises(MetadriftError, match="rise"):
-        summarise(np.zeros((2, 1)), ["a"], steps=[2, 2], seen=["a", "a"])
+def test_the_area_weighs_evaluations_by_the_steps_between_them():
+    stages = [{"a": 0.0}, {"a": 1.0}, {"a": 1.0}]
+    assert area_under_average(stages, [0, 10, 40]) == pytest.approx((5 + 30) / 40)
+    assert area_under_average([{"a": 0.4}], [7]) == 0.4
+
+
+def test_numbers_that_do_not_fit_together_are_refused():
+    with pytest.raises(UsageError, match="do not fit together"):
+        forgetting(STAGES, ["a"])
+    with pytest.raises(UsageError, match="do not fit together"):
+        area_under_average(STAGES, [1])
+
+
+@pytest.mark.parametrize(
+    ("reports", "found", "false", "delay"),
+    [
+        ([], 0, 0, None),
+        ([100], 1, 0, 0.0),  # at the very step of the change
+        ([99, 130], 1, 1, 30.0),  # before the first change: false
+        ([130, 140], 1, 1, 30.0),  # reported twice: once too often
+        ([199], 1, 0, 99.0),
+        ([110, 260], 2, 0, 35.0),
+    ],
+)
+def test_detections_are_attributed_once(reports, found, false, delay):
+    score = score_detection([100, 200], reports, steps=300)
+    assert (score.detected, score.false_alarms) == (found, false)
+    if delay is None:
+        assert score.mean_delay != score.mean_delay
+    else:
+        assert score.mean_delay == delay
+
+
+def test_a_stream_without_changes_scores_one_unless_there_is_an_alarm():
+    assert score_detection([], [], steps=10).f1 == 1.0
+    assert score_detection([], [3], steps=10).f1 == 0.0

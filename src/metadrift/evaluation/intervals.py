@@ -1,23 +1,21 @@
-"""Uncertainty across seeds: a mean with its interval, and the difference of two methods."""
+"""Intervals over seeds, and for the difference of two methods that share their seeds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from metadrift.errors import MetadriftError
-
-LEAST_FOR_BOOTSTRAP = 3  # two pairs have three possible resamples: no interval comes of that
+from metadrift.errors import UsageError
 
 
 @dataclass(frozen=True)
-class SeedMean:
-    """Mean over seeds, standard deviation, and half width of the 95 % interval (Student's t).
+class Spread:
+    """Mean and standard deviation over seeds, and the half width of Student's 95 % interval.
 
-    With one seed the deviation and the interval are `nan`.
+    With one seed there is no spread: `sd` and `ci95` are nan.
     """
 
     mean: float
@@ -28,72 +26,70 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class Difference:
-    """A minus B over the same seeds, with a 95 % interval and how it was found.
+    """One method less another, paired by seed.
 
-    `how` is `bootstrap` (paired, BCa where it can be computed), `t` (two seeds) or `none` (one).
+    `t95` is Student's interval. `bootstrap95` resamples the seeds; with fewer than about six of
+    them it is too narrow, so the t interval is the one to read. Both are nan with one seed.
     """
 
     mean: float
-    low: float
-    high: float
-    how: str
+    t95: tuple[float, float]
+    bootstrap95: tuple[float, float]
     seeds: int
 
 
-def over_seeds(values: Sequence[float]) -> SeedMean:
-    """Summarise one number a seed.
+def over_seeds(values: Sequence[float]) -> Spread:
+    """Mean, standard deviation and interval of one number a seed.
 
     Examples
     --------
-    >>> summary = over_seeds([0.50, 0.52, 0.54])
-    >>> round(summary.mean, 3), round(summary.sd, 3), round(summary.ci95, 3), summary.seeds
-    (0.52, 0.02, 0.05, 3)
+    >>> spread = over_seeds([0.5, 0.6, 0.7])
+    >>> round(spread.mean, 2), round(spread.sd, 2), round(spread.ci95, 3)
+    (0.6, 0.1, 0.248)
     """
-    x = np.asarray(values, np.float64)
-    n = len(x)
+    n = len(values)
     if n == 0:
-        raise MetadriftError("there is no seed to average over")
+        raise UsageError("there is no seed to average over")
+    mean = float(np.mean(values))
     if n == 1:
-        return SeedMean(float(x[0]), float("nan"), float("nan"), 1)
-    sd = float(x.std(ddof=1))
-    return SeedMean(float(x.mean()), sd, float(stats.t.ppf(0.975, n - 1)) * sd / n**0.5, n)
+        return Spread(mean, math.nan, math.nan, 1)
+    sd = float(np.std(values, ddof=1))
+    return Spread(mean, sd, _t_quantile(n - 1) * sd / math.sqrt(n), n)
 
 
 def paired_difference(
-    a: Sequence[float], b: Sequence[float], *, rng: np.random.Generator, resamples: int = 9999
+    ours: Sequence[float], theirs: Sequence[float], seed: int = 0, resamples: int = 9999
 ) -> Difference:
-    """How much better A is than B, seed by seed.
-
-    Parameters
-    ----------
-    a, b
-        One number a seed, the same seeds in the same order.
-    rng
-        Draws the resamples.
+    """The mean of ours - theirs over common seeds, with its intervals.
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> d = paired_difference([0.6, 0.7, 0.8, 0.7], [0.5, 0.6, 0.6, 0.6], rng=rng)
-    >>> round(d.mean, 3), d.how, round(d.low, 1), round(d.high, 1)
-    (0.125, 'bootstrap', 0.1, 0.2)
+    >>> difference = paired_difference([0.52, 0.61, 0.69], [0.50, 0.58, 0.68])
+    >>> round(difference.mean, 3), [round(end, 3) for end in difference.t95]
+    (0.02, [-0.005, 0.045])
     """
-    if len(a) != len(b) or len(a) == 0:
-        raise MetadriftError(
-            f"a paired difference needs the same seeds for both methods, not {len(a)} and {len(b)}"
-        )
-    differences = np.asarray(a, np.float64) - np.asarray(b, np.float64)
-    mean, n = float(differences.mean()), len(differences)
-    if n == 1:
-        return Difference(mean, float("nan"), float("nan"), "none", 1)
-    if np.ptp(differences) == 0:  # the bootstrap cannot say more, and warns
-        return Difference(mean, mean, mean, "bootstrap" if n >= LEAST_FOR_BOOTSTRAP else "t", n)
-    if n < LEAST_FOR_BOOTSTRAP:
-        half = over_seeds(differences.tolist()).ci95
-        return Difference(mean, mean - half, mean + half, "t", n)
-    # Resampling the differences is resampling seeds with both methods' numbers in pairs.
-    found = stats.bootstrap(
-        (differences,), np.mean, n_resamples=resamples, confidence_level=0.95, rng=rng
-    )
-    low, high = found.confidence_interval
-    return Difference(mean, float(low), float(high), "bootstrap", n)
+    if len(ours) != len(theirs):
+        raise UsageError(f"{len(ours)} and {len(theirs)} values cannot be paired by seed")
+    gaps = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
+    spread = over_seeds(gaps.tolist())
+    t95 = (spread.mean - spread.ci95, spread.mean + spread.ci95)
+    return Difference(spread.mean, t95, _bootstrap(gaps, seed, resamples), len(gaps))
+
+
+def _bootstrap(gaps: np.ndarray, seed: int, resamples: int) -> tuple[float, float]:
+    if len(gaps) < 2:
+        return math.nan, math.nan
+    if np.ptp(gaps) == 0:
+        return float(gaps[0]), float(gaps[0])
+    from scipy.stats import bootstrap  # takes a quarter of a second to import
+
+    interval = bootstrap(
+        (gaps,), np.mean, n_resamples=resamples, method="percentile", rng=seed
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def _t_quantile(degrees: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, degrees))

@@ -1,118 +1,87 @@
-"""Measures of a whole run, from accuracies after each segment of the stream."""
+"""What is kept and what is lost: numbers from accuracies measured along the stream.
+
+`stages` are evaluations, one after each stay in a domain, each a dict of every domain's accuracy;
+`stays` names the domain of each stay. A domain may be visited more than once.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
+from metadrift.errors import UsageError
 
-from metadrift.errors import MetadriftError
+Stage = Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What an accuracy matrix comes to; all as shares of 1, `nan` where there is nothing to say.
-
-    Parameters
-    ----------
-    average, worst_domain
-        Mean and least accuracy over domains, after the last segment.
-    worst_domain_name
-        Which one that is.
-    forgetting
-        Best accuracy after an earlier segment minus the last, averaged over the domains whose
-        segment was not the last (Chaudhry et al. 2018, with domains for tasks).
-    backward_transfer
-        Last accuracy minus the one right after the domain's own segment, over the same domains
-        (Lopez-Paz and Ranzato 2017).
-    area
-        Area under the average-accuracy curve, by the trapezoid rule over steps, as a share of 1.
-    """
-
-    average: float
-    worst_domain: float
-    worst_domain_name: str
-    forgetting: float
-    backward_transfer: float
-    area: float
+def average(stage: Stage) -> float:
+    """The mean over domains, every domain counting the same."""
+    return sum(stage.values()) / len(stage)
 
 
-def summarise(
-    accuracy: NDArray[np.float64],
-    domains: Sequence[str],
-    *,
-    steps: Sequence[int],
-    seen: Sequence[str],
-) -> Summary:
-    """Summarise one run.
+def worst_domain(stage: Stage) -> tuple[str, float]:
+    """The domain with the lowest accuracy."""
+    name = min(stage, key=lambda domain: stage[domain])
+    return name, stage[name]
 
-    Parameters
-    ----------
-    accuracy
-        [evaluations, domains], one row after each true segment.
-    domains
-        The names of the columns.
-    steps
-        At which step each row was measured, rising.
-    seen
-        The domain of the segment that ended with each row; a domain may come back.
+
+def forgetting(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
+    """The fall from a domain's best accuracy since it was learned to the final one.
+
+    The mean over the domains that were left before the last stay; None if there is none. Negative
+    when later domains helped.
 
     Examples
     --------
-    >>> accuracy = np.array([[0.8, 0.3], [0.5, 0.7]])
-    >>> run = summarise(accuracy, ["cats", "cars"], steps=[100, 200], seen=["cats", "cars"])
-    >>> round(run.average, 3), run.worst_domain_name, round(run.forgetting, 3)
-    (0.6, 'cats', 0.3)
-    >>> round(run.backward_transfer, 3), round(run.area, 3)
-    (-0.3, 0.575)
+    >>> stages = [{"a": 0.9, "b": 0.3}, {"a": 0.5, "b": 0.8}]
+    >>> forgetting(stages, ["a", "b"])
+    0.4
     """
-    accuracy = np.asarray(accuracy, np.float64)
-    if accuracy.shape != (len(steps), len(domains)) or len(seen) != len(steps) or not len(steps):
-        raise MetadriftError(
-            f"an accuracy matrix [evaluations, domains] with {len(steps)} steps, {len(seen)} "
-            f"segments and {len(domains)} domains cannot have the shape {list(accuracy.shape)}"
-        )
-    unknown = sorted(set(seen) - set(domains))
-    if unknown:
-        raise MetadriftError(f"the segment of {unknown[0]!r} has no column in the accuracy matrix")
-    last = accuracy[-1]
-    lost = [accuracy[row:-1, d].max() - last[d] for d, row in _first_segments(domains, seen)]
-    gained = [last[d] - accuracy[row, d] for d, row in _last_segments(domains, seen)]
-    worst = int(last.argmin())
-    return Summary(
-        average=float(last.mean()),
-        worst_domain=float(last[worst]),
-        worst_domain_name=domains[worst],
-        forgetting=_mean(lost),
-        backward_transfer=_mean(gained),
-        area=area_under_curve(steps, accuracy.mean(1).tolist()),
-    )
+    falls = [
+        max(stage[domain] for stage in stages[first:-1]) - stages[-1][domain]
+        for domain, first, _ in _left_behind(stages, stays)
+    ]
+    return sum(falls) / len(falls) if falls else None
 
 
-def area_under_curve(steps: Sequence[int], values: Sequence[float]) -> float:
-    """The trapezoid area under values over steps, divided by the steps it spans."""
-    if len(steps) == 1:
-        return float(values[0])
-    if any(b <= a for a, b in itertools.pairwise(steps)):
-        raise MetadriftError(f"the steps of a curve must rise, not {list(steps)}")
-    return float(np.trapezoid(values, steps)) / (steps[-1] - steps[0])
+def backward_transfer(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
+    """The final accuracy less the one just after the domain's last stay; negative is forgetting.
+
+    Examples
+    --------
+    >>> backward_transfer([{"a": 0.75, "b": 0.25}, {"a": 0.5, "b": 0.75}], ["a", "b"])
+    -0.25
+    """
+    changes = [
+        stages[-1][domain] - stages[last][domain] for domain, _, last in _left_behind(stages, stays)
+    ]
+    return sum(changes) / len(changes) if changes else None
 
 
-def _first_segments(domains: Sequence[str], seen: Sequence[str]) -> list[tuple[int, int]]:
-    """(column, row after its first segment) of each domain whose last segment is not the end."""
-    first = {name: row for row, name in reversed(list(enumerate(seen)))}
-    return [(d, first[domains[d]]) for d, _ in _last_segments(domains, seen)]
+def area_under_average(stages: Sequence[Stage], steps: Sequence[int]) -> float:
+    """The mean height of the average-accuracy curve between the first and the last evaluation.
+
+    `steps` says at which step each evaluation was made; between them the curve is straight.
+
+    Examples
+    --------
+    >>> area_under_average([{"a": 0.0}, {"a": 0.5}, {"a": 0.5}], [0, 10, 20])
+    0.375
+    """
+    if len(stages) != len(steps):
+        raise UsageError(f"{len(stages)} evaluations and {len(steps)} steps do not fit together")
+    heights = [average(stage) for stage in stages]
+    if len(heights) == 1:
+        return heights[0]
+    pieces = [
+        (steps[i + 1] - steps[i]) * (heights[i] + heights[i + 1]) / 2 for i in range(len(steps) - 1)
+    ]
+    return sum(pieces) / (steps[-1] - steps[0])
 
 
-def _last_segments(domains: Sequence[str], seen: Sequence[str]) -> list[tuple[int, int]]:
-    """(column, row after its last segment) of each domain whose last segment is not the end."""
-    last = {name: row for row, name in enumerate(seen)}
-    pairs = [(d, last[name]) for d, name in enumerate(domains) if name in last]
-    return [(d, row) for d, row in pairs if row < len(seen) - 1]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+def _left_behind(stages: Sequence[Stage], stays: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(domain, first stay, last stay) of every domain that is not the last one."""
+    if len(stages) != len(stays):
+        raise UsageError(f"{len(stages)} evaluations and {len(stays)} stays do not fit together")
+    names = list(dict.fromkeys(stays))
+    last = {name: max(i for i, stay in enumerate(stays) if stay == name) for name in names}
+    return [(name, stays.index(name), last[name]) for name in names if name != stays[-1]]
