@@ -17,13 +17,8 @@ import numpy as np
 import pytest
 
 from metadrift.cli import main
-from metadrift.domains.builtin.generate import (
-    BUILTIN,
-    Recipe,
-    builtin_pack,
-    draw,
-    ensure_builtin,
-)
+from metadrift.domains.builtin.draw import BUILTIN, Recipe, draw, draw_elsewhere
+from metadrift.domains.builtin.generate import builtin_pack, ensure_builtin
 from metadrift.domains.builtin.lock import folder_lock
 from metadrift.domains.difficulty import nearest_centroid
 from metadrift.domains.pack import Pack, open_pack
@@ -32,14 +27,13 @@ from metadrift.tasks import TaskGeometry
 
 ROOT = Path(__file__).parents[2]
 SMALL = Recipe(size=16, classes=5, images=3)
-# What a program that asks for two small packs runs.
+# A plain script that asks for two small packs, with no guard around its main part.
 ASK = """
 import sys
 from metadrift.domains.builtin.generate import ensure_builtin
-if __name__ == "__main__":
-    packs = ensure_builtin(["sketches", "glyphs"], 16, workers=2, folder=sys.argv[1],
-                           classes=int(sys.argv[2]), images=3)
-    print(*(pack.sha256 for pack in packs))
+packs = ensure_builtin(["sketches", "glyphs"], 16, workers=2, folder=sys.argv[1],
+                       classes=int(sys.argv[2]), images=3)
+print(*(pack.sha256 for pack in packs))
 """
 
 
@@ -135,6 +129,11 @@ def test_the_workers_number_does_not_change_the_bytes(tmp_path: Path) -> None:
     assert [pack.sha256 for pack in one] == [pack.sha256 for pack in two]
 
 
+def test_a_process_that_cannot_draw_is_reported_in_a_sentence() -> None:
+    with pytest.raises(MetadriftError, match=r"drew 'nothing' ended with code 1: ModuleNotFound"):
+        draw_elsewhere("nothing", SMALL, range(1))
+
+
 def test_progress_is_told_every_class_once_and_nothing_when_the_pack_is_there(
     tmp_path: Path,
 ) -> None:
@@ -222,7 +221,7 @@ def test_a_lock_that_is_held_is_waited_for_and_then_reported(tmp_path: Path) -> 
 
 def test_processes_that_draw_do_not_load_torch() -> None:
     code = (
-        "import sys; from metadrift.domains.builtin import generate as g; "
+        "import sys; from metadrift.domains.builtin import draw as g; "
         "[g.draw(name, g.Recipe(16, classes=1, images=1), [0]) for name in g.BUILTIN]; "
         "print('torch' in sys.modules)"
     )

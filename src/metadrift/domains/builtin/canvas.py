@@ -105,7 +105,7 @@ def look(
     flip: bool = False,
 ) -> Frame:
     """A frame for n images, each with its own pose: `shift`, `turn` (radians) and `squash` are
-    the most that a drawing moves, turns and is flattened; `flip` mirrors every other one."""
+    the most that a drawing moves, turns and is flattened; `flip` mirrors half of them."""
 
     def each(low: float, high: float) -> Array:
         return rng.uniform(low, high, (images, 1, 1))

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from metadrift.domains.builtin.generate import BUILTIN, CLASSES, ensure_builtin
+from metadrift.domains.builtin.draw import BUILTIN
+from metadrift.domains.builtin.generate import ensure_builtin
 from metadrift.domains.pack import Pack, Split
-from metadrift.domains.progress import shown_progress
 from metadrift.errors import UsageError
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
@@ -49,7 +49,7 @@ def generate(
     json
         Print one JSON object.
     """
-    packs = _make(names or BUILTIN, size, seed, workers, out)
+    packs = ensure_builtin(names or BUILTIN, size, seed, workers, folder=out)
     if json:
         rows = [{"name": p.name, "path": str(p.path), "sha256": p.sha256} for p in packs]
         print(json_text.dumps({"packs": rows}, indent=1))
@@ -121,14 +121,5 @@ def _find(names: tuple[str, ...], size: int) -> list[Pack]:
 
     # A folder of that name here goes before the built-in domain.
     built = [n for n in names if n in BUILTIN and not (Path(n) / "pack.json").is_file()]
-    made = dict(zip(built, _make(tuple(built), size, 0, None, None), strict=True))
+    made = dict(zip(built, ensure_builtin(built, size), strict=True))
     return [made[name] if name in made else find_pack(name) for name in names]
-
-
-def _make(
-    names: tuple[str, ...], size: int, seed: int, workers: int | None, out: Path | None
-) -> list[Pack]:
-    with shown_progress(
-        "drawing the built-in domains", len(names) * CLASSES, "classes"
-    ) as progress:
-        return ensure_builtin(names, size, seed, workers, progress, folder=out)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-import itertools
-import multiprocessing
-import multiprocessing.connection
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from metadrift.domains.builtin.draw import (
+    BUILTIN,
+    CLASSES,
+    IMAGES,
+    VERSION,
+    Recipe,
+    draw,
+    draw_elsewhere,
+)
 from metadrift.domains.builtin.lock import folder_lock
 from metadrift.domains.pack import Pack, Split, open_pack, write_pack
+from metadrift.domains.progress import shown_progress
 from metadrift.errors import MetadriftError, UsageError
-
-BUILTIN = ("sketches", "textures", "glyphs", "creatures", "silhouettes", "badges")
-VERSION = 1  # goes up whenever a picture changes, so that an old cache is not taken for a new one
-CLASSES, IMAGES = 100, 40
 
 
 def builtin_pack(
@@ -58,7 +58,7 @@ def ensure_builtin(
     (1 stays in this process; without it one a core).
 
     Any number of programs may ask at the same time: one makes the packs, the others wait for it.
-    `progress` is told how many classes more are there, of len(names) * classes in all.
+    `progress` is told how many classes more are drawn; without it, a bar or lines go to stderr.
     """
     recipe = Recipe(size, seed, classes, images)
     unknown = [name for name in names if name not in BUILTIN]
@@ -72,7 +72,13 @@ def ensure_builtin(
             # Whoever held the lock before may have made them, or have died half way.
             if missing := _missing(home, names):
                 _sweep(home, missing)
-                _make(home, missing, recipe, workers or os.cpu_count() or 1, progress)
+                what = f"drawing {', '.join(missing)}"
+                with (
+                    nullcontext(progress)
+                    if progress
+                    else shown_progress(what, len(missing) * classes, "classes")
+                ) as tell:
+                    _make(home, missing, recipe, workers or os.cpu_count() or 1, tell)
     return [_open(home / name, name, recipe) for name in names]
 
 
@@ -81,72 +87,6 @@ def cache_folder() -> Path:
     chosen = os.environ.get("METADRIFT_CACHE")
     base = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("metadrift"))
     return base / "builtin" / f"v{VERSION}"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What decides the bytes of a pack, beside its name.
-
-    Examples
-    --------
-    >>> Recipe(size=28).folder, Recipe(size=84, seed=3, classes=20, images=6).folder
-    ('28px-seed0', '84px-seed3-20x6')
-    >>> splits = Recipe(28).splits()
-    >>> [splits.count(split) for split in ("train", "val", "test")]
-    [60, 16, 24]
-    """
-
-    size: int
-    seed: int = 0
-    classes: int = CLASSES
-    images: int = IMAGES
-
-    def __post_init__(self) -> None:
-        if not 8 <= self.size <= 512:
-            raise UsageError(f"built-in images are 8 to 512 pixels wide, not {self.size}")
-        if self.seed < 0:
-            raise UsageError(f"a seed is 0 or more, not {self.seed}")
-        if not 1 <= self.classes <= CLASSES or self.images < 1:
-            raise UsageError(
-                f"a built-in domain has 1 to {CLASSES} classes of at least 1 image, "
-                f"not {self.classes} of {self.images}"
-            )
-
-    @property
-    def folder(self) -> str:
-        usual = (self.classes, self.images) == (CLASSES, IMAGES)
-        return f"{self.size}px-seed{self.seed}" + (
-            "" if usual else f"-{self.classes}x{self.images}"
-        )
-
-    @property
-    def source(self) -> str:
-        return f"metadrift built-in, version {VERSION}, {self.folder}"
-
-    def splits(self) -> list[Split]:
-        """60 % of the classes for training, 16 % for validation, the rest for the test."""
-        train, val = round(0.6 * self.classes), round(0.16 * self.classes)
-        counts: tuple[tuple[Split, int], ...] = (
-            ("train", train),
-            ("val", val),
-            ("test", self.classes - train - val),
-        )
-        return [split for split, count in counts for _ in range(count)]
-
-
-def draw(name: str, recipe: Recipe, numbers: Iterable[int]) -> list[NDArray[np.uint8]]:
-    """Some classes of a domain: uint8 [images, size, size, C] each. Runs in a worker process."""
-    module = importlib.import_module(f"metadrift.domains.builtin.{name}")
-    domain = BUILTIN.index(name)
-    return [
-        module.draw_class(
-            number,
-            np.random.default_rng([VERSION, recipe.seed, domain, number]),
-            recipe.images,
-            recipe.size,
-        )
-        for number in numbers
-    ]
 
 
 def _missing(home: Path, names: Sequence[str]) -> list[str]:
@@ -158,28 +98,23 @@ def _make(
     names: list[str],
     recipe: Recipe,
     workers: int,
-    progress: Callable[[int], None] | None,
+    progress: Callable[[int], None],
 ) -> None:
-    chunks = [range(recipe.classes)[k : k + 5] for k in range(0, recipe.classes, 5)]
+    chunks = [range(recipe.classes)[k : k + 25] for k in range(0, recipe.classes, 25)]
     if workers == 1:
         for name in names:
-            _write(home, name, recipe, (draw(name, recipe, chunk) for chunk in chunks), progress)
+            drawn = (images for n in range(recipe.classes) for images in draw(name, recipe, [n]))
+            _write(home, name, recipe, drawn, progress)
         return
-    # Spawned, not forked: a fork of a program with threads (torch) may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with_parent) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         jobs = {
-            name: [pool.submit(draw, name, recipe, chunk) for chunk in chunks] for name in names
+            name: [pool.submit(draw_elsewhere, name, recipe, chunk) for chunk in chunks]
+            for name in names
         }
         try:
             for name in names:
-                drawn = (job.result() for job in jobs.pop(name))
+                drawn = (images for job in jobs.pop(name) for images in job.result())
                 _write(home, name, recipe, drawn, progress)
-        except BrokenProcessPool:
-            raise MetadriftError(
-                f"a process that was drawing the built-in domains for {home} was killed; "
-                "if memory is short, ask for fewer workers"
-            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -188,15 +123,13 @@ def _write(
     home: Path,
     name: str,
     recipe: Recipe,
-    drawn: Iterable[list[NDArray[np.uint8]]],
-    progress: Callable[[int], None] | None,
+    drawn: Iterable[NDArray[np.uint8]],
+    progress: Callable[[int], None],
 ) -> None:
     def rows() -> Iterator[tuple[str, Split, NDArray[np.uint8]]]:
-        classes = itertools.chain.from_iterable(drawn)
-        for number, (split, images) in enumerate(zip(recipe.splits(), classes, strict=True)):
+        for number, (split, images) in enumerate(zip(recipe.splits(), drawn, strict=True)):
             yield f"{name}-{number:03d}", split, images
-            if progress:
-                progress(1)
+            progress(1)
 
     write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0")
 
@@ -216,15 +149,3 @@ def _sweep(home: Path, names: list[str]) -> None:
     for name in names:
         for leftover in home.glob(f".{name}.*"):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _die_with_parent() -> None:
-    """A worker whose parent is killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch(sentinel: int = parent.sentinel) -> None:
-        multiprocessing.connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
