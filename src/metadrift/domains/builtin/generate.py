@@ -85,7 +85,9 @@ def ensure_builtin(
 def cache_folder() -> Path:
     """Where the built-in packs of this version are kept."""
     chosen = os.environ.get("METADRIFT_CACHE")
-    base = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("metadrift"))
+    base = (
+        Path(chosen) if chosen else Path(platformdirs.user_cache_dir("metadrift", appauthor=False))
+    )
     return base / "builtin" / f"v{VERSION}"
 
 
