@@ -33,7 +33,7 @@ def _learner(name, custom, first_order):
         backbone=TwoLayers() if custom else None,
         filters=None if custom else 4,
         inner_steps=STEPS,
-        inner_rate=RATE,
+        inner_lr=RATE,
         first_order=first_order,
     ).double()
     generator = torch.Generator().manual_seed(1)
@@ -145,7 +145,7 @@ def test_maml_with_running_averages_feeds_them_from_the_query_pass_only(make_tas
     ).double()
     tasks = make_tasks(ways=3, size=8)
     first = learner.backbone.blocks[0]
-    learner.inner_rate = 0.0  # nothing adapts: the query pass sees the starting weights
+    learner.inner_lr = 0.0  # nothing adapts: the query pass sees the starting weights
     learner(tasks)
     query = tasks.query.double() / 127.5 - 1
     z = F.conv2d(query.flatten(0, 1), first.conv.weight, padding=1)

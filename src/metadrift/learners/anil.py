@@ -23,8 +23,9 @@ class ANIL(MetaLearner):
     ----------
     ways
         Outputs of the head; every task must have as many classes.
-    inner_steps, inner_rate
-        Gradient steps on the support images, and their learning rate.
+    inner_steps, inner_lr
+        Gradient steps on the support images, and their learning rate; left out, it is 5/D, since
+        the change of a logit grows with the size D of the features.
     first_order
         Treat the inner gradients as constants: cheaper, and blind to how the features shape them.
 
@@ -51,15 +52,15 @@ class ANIL(MetaLearner):
         ways: int,
         generator: Generator,
         inner_steps: int = 5,
-        inner_rate: float = 0.1,
+        inner_lr: float | None = None,
         first_order: bool = False,
     ) -> None:
         super().__init__(backbone, image_size, normalisation)
-        check_inner_loop(inner_steps, inner_rate)
-        self.inner_steps = inner_steps
-        self.inner_rate = inner_rate
         self.first_order = first_order
+        self.inner_steps = inner_steps
         self.head = linear_head(self.feature_size(), ways, generator)
+        self.inner_lr = 5 / self.head.in_features if inner_lr is None else inner_lr
+        check_inner_loop(self.inner_steps, self.inner_lr)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         g = tasks.geometry
@@ -77,17 +78,17 @@ class ANIL(MetaLearner):
             gradient = torch.func.grad(_loss)(head, support, labels)
             if self.first_order:
                 gradient = tuple(part.detach() for part in gradient)
-            weight, bias = (p - self.inner_rate * d for p, d in zip(head, gradient, strict=True))
+            weight, bias = (p - self.inner_lr * d for p, d in zip(head, gradient, strict=True))
             head = weight, bias
         return head
 
 
-def check_inner_loop(steps: int, rate: float) -> None:
+def check_inner_loop(steps: int, lr: float) -> None:
     """Refuse an inner loop that cannot adapt anything."""
-    if steps < 1 or not rate > 0:
+    if steps < 1 or not lr > 0:
         raise UsageError(
-            f"an inner loop needs at least 1 step and a rate above 0, "
-            f"not inner_steps={steps}, inner_rate={rate}"
+            f"an inner loop needs at least 1 step and a learning rate above 0, "
+            f"not inner_steps={steps}, inner_lr={lr}"
         )
 
 

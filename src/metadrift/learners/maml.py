@@ -31,8 +31,9 @@ class MAML(MetaLearner):
     ----------
     ways
         Outputs of the head; every task must have as many classes.
-    inner_steps, inner_rate
-        Gradient steps on the support images, and their learning rate.
+    inner_steps, inner_lr
+        Gradient steps on the support images, and their learning rate; left out, it is 5/D, since
+        the change of a logit grows with the size D of the features.
     first_order
         Treat the inner gradients as constants.
 
@@ -59,17 +60,17 @@ class MAML(MetaLearner):
         ways: int,
         generator: Generator,
         inner_steps: int = 5,
-        inner_rate: float = 0.1,
+        inner_lr: float | None = None,
         first_order: bool = False,
     ) -> None:
         super().__init__(backbone, image_size, normalisation)
-        check_inner_loop(inner_steps, inner_rate)
-        self.inner_steps = inner_steps
-        self.inner_rate = inner_rate
         self.first_order = first_order
+        self.inner_steps = inner_steps
         if not isinstance(backbone, ConvNet) and normalisation == "running":
             raise UsageError("maml with a backbone of one's own needs normalisation='batch'")
         self.head = linear_head(self.feature_size(), ways, generator)
+        self.inner_lr = 5 / self.head.in_features if inner_lr is None else inner_lr
+        check_inner_loop(self.inner_steps, self.inner_lr)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         require_ways(tasks, self.head.out_features)
@@ -96,7 +97,7 @@ class MAML(MetaLearner):
             loss, list(moving.values()), create_graph=second_order, materialize_grads=True
         )
         steps = zip(moving.items(), gradients, strict=True)
-        return weights | {name: w - self.inner_rate * g for (name, w), g in steps}
+        return weights | {name: w - self.inner_lr * g for (name, w), g in steps}
 
     def _features(self, weights: Weights, pixels: Tensor) -> Tensor:
         """[T*N, 3, H, W] through each task's own backbone: [T, N, D]."""
