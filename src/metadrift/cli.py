@@ -70,6 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"metadrift {name}: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print(f"metadrift {name}: stopped", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         return 1
 

@@ -1,0 +1,190 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from metadrift.errors import MetadriftError
+from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.config import LearnerConfig, RunConfig, load_config
+from metadrift.runs.loop import go_on, start
+from metadrift.runs.record import read_lines
+
+METADRIFT = Path(sys.executable).with_name("metadrift")
+TIMES = {"timing", "peak_rss_bytes"}
+
+
+@pytest.fixture
+def config(tiny_benchmark):
+    return RunConfig(
+        benchmark=str(tiny_benchmark),
+        ways=3,
+        queries=2,
+        test_tasks=12,
+        stage_tasks=4,
+        checkpoint_every=20,
+        log_every=5,
+        threads=1,
+        learn=LearnerConfig(filters=4),
+    )
+
+
+def without_times(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    return {key: value for key, value in summary.items() if key not in TIMES}
+
+
+def assert_same_state(one, two):
+    """Weights, optimiser, memory and detector at the end, bit for bit."""
+    a, b = (
+        load_file(checkpoints(folder / "checkpoints")[-1] / "tensors.safetensors")
+        for folder in (one, two)
+    )
+    assert a.keys() == b.keys()
+    assert [name for name in a if a[name].tobytes() != b[name].tobytes()] == []
+
+
+def assert_same_run(one, two):
+    assert without_times(one) == without_times(two)
+    assert_same_state(one, two)
+    metrics = [read_lines(folder / "metrics.jsonl") for folder in (one, two)]
+    speed = {"steps_per_s"}
+    plain = [[{k: v for k, v in line.items() if k not in speed} for line in m] for m in metrics]
+    assert plain[0] == plain[1]
+
+
+def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
+    summary = start(config, tmp_path / "run", quiet=True)
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"config.toml", "metrics.jsonl", "events.jsonl", "summary.json", "checkpoints"}
+    assert load_config(tmp_path / "run" / "config.toml") == config
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
+    promised = ["method", "learner", "ways", "shots", "seed", "steps", "accuracy", "forgetting"]
+    promised += ["worst_domain", "detection", "memory", "timing", "versions", "config_sha256"]
+    assert set(promised) <= set(summary)
+    assert set(summary["accuracy"]["per_domain"]) == {"dark", "middle", "bright"}
+    assert set(summary["detection"]) == {
+        "true_changes", "detected", "false_alarms", "mean_delay", "f1",
+    }  # fmt: skip
+    assert {"capacity", "shares_by_true_domain", "min_share", "entropy"} <= set(summary["memory"])
+    assert {"detection", "memory", "replay", "data"} <= set(summary["timing"]["overhead"])
+    lines = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(5, 121, 5))
+    for key in ("loss", "accuracy", "statistic", "threshold", "latent_domain", "steps_per_s"):
+        assert key in lines[-1]
+    assert sum(lines[-1]["memory"].values()) == pytest.approx(1)
+    events = read_lines(tmp_path / "run" / "events.jsonl")
+    assert [e["step"] for e in events if e["event"] == "evaluation"] == [40, 70, 120]
+
+
+def test_the_same_configuration_gives_the_same_run(config, tmp_path):
+    for name in ("one", "two"):
+        start(config, tmp_path / name, quiet=True)
+    assert_same_run(tmp_path / "one", tmp_path / "two")
+
+
+def test_another_seed_gives_another_run(config, tmp_path):
+    one = start(config, tmp_path / "one", quiet=True)
+    two = start(replace(config, seed=1), tmp_path / "two", quiet=True)
+    assert one["accuracy"] != two["accuracy"]
+
+
+@pytest.mark.parametrize("method", ["m2d3-pets", "reservoir", "gss", "joint", "mer"])
+def test_a_run_killed_at_a_random_step_resumes_to_the_same_bytes(method, config, tmp_path):
+    config = replace(config, method=method)
+    start(config, tmp_path / "whole", quiet=True)
+    killed = tmp_path / "killed"
+    words = [METADRIFT, "run", "--config", tmp_path / "whole" / "config.toml", "--out", tmp_path]
+    process = subprocess.Popen([*words, "--name", "killed"], stderr=subprocess.DEVNULL)
+    metrics = killed / "metrics.jsonl"
+    steps = int(np.random.default_rng(len(method)).integers(5, 22))
+    wait_for(lambda: metrics.is_file() and len(read_lines(metrics)) >= steps)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "summary.json").exists()
+    done = subprocess.run([METADRIFT, "resume", killed, "--json"], capture_output=True, check=True)
+    assert json.loads(done.stdout)["method"] == method
+    assert_same_run(tmp_path / "whole", killed)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_asked_to_stop_saves_itself_and_says_where(number, code, config, tmp_path):
+    start(config, tmp_path / "whole", quiet=True)
+    words = [METADRIFT, "run", "--config", tmp_path / "whole" / "config.toml", "--out", tmp_path]
+    process = subprocess.Popen(
+        [*words, "--name", "asked", "--checkpoint-every", "1000"], stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "asked" / "metrics.jsonl"
+    wait_for(lambda: metrics.is_file() and len(read_lines(metrics)) >= 4)
+    process.send_signal(number)
+    _, said = process.communicate()
+    assert process.returncode == code
+    assert f"metadrift resume {tmp_path / 'asked'}" in said
+    assert len(checkpoints(tmp_path / "asked" / "checkpoints")) == 1
+    go_on(tmp_path / "asked", quiet=True)
+    assert_same_state(tmp_path / "whole", tmp_path / "asked")
+
+
+def test_independent_training_has_a_learner_for_each_domain(config, tmp_path):
+    summary = start(replace(config, method="independent"), tmp_path / "run", quiet=True)
+    assert summary["steps"] == 120
+    assert set(summary["accuracy"]["per_domain"]) == {"dark", "middle", "bright"}
+    parts = {path.name for path in (tmp_path / "run" / "domains").iterdir()}
+    assert parts == {"dark", "middle", "bright"}
+    assert go_on(tmp_path / "run", quiet=True) == summary
+
+
+def test_an_oracle_is_marked_and_finds_every_change(config, tmp_path):
+    summary = start(replace(config, method="balanced-oracle"), tmp_path / "run", quiet=True)
+    assert summary["oracle"] is True
+    assert (summary["detection"]["detected"], summary["detection"]["false_alarms"]) == (2, 0)
+    assert summary["memory"]["min_share"] >= 0.25
+    assert start(config, tmp_path / "ours", quiet=True)["oracle"] is False
+
+
+def test_a_learning_rate_far_too_high_ends_in_one_sentence(config, tmp_path):
+    high = replace(config, method="mer", baseline=replace(config.baseline, mer_alpha=1e30))
+    with pytest.raises(MetadriftError, match=r"became (nan|inf) at step \d+ with learning rate"):
+        start(high, tmp_path / "run", quiet=True)
+    skipped = start(replace(high, on_nan="skip"), tmp_path / "skip", quiet=True)
+    assert skipped["skipped_steps"] > 0
+
+
+def test_a_folder_that_is_taken_is_refused_and_a_finished_run_is_shown_again(config, tmp_path):
+    summary = start(config, tmp_path / "run", quiet=True)
+    with pytest.raises(MetadriftError, match="metadrift resume"):
+        start(config, tmp_path / "run", quiet=True)
+    assert go_on(tmp_path / "run", quiet=True) == summary
+
+
+def test_nothing_is_left_behind_by_a_wrong_benchmark(tmp_path):
+    with pytest.raises(MetadriftError, match="no benchmark"):
+        start(RunConfig(benchmark="nonsense"), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_memory_mapped_buffer_gives_the_same_run(config, tmp_path):
+    start(config, tmp_path / "ram", quiet=True)
+    mapped = replace(config, memory=replace(config.memory, mapped=True))
+    start(mapped, tmp_path / "file", quiet=True)
+    assert (tmp_path / "file" / "memory.bin").stat().st_size == 8 * 2 * 3 * 3 * 3 * 12 * 12
+    assert_same_state(tmp_path / "ram", tmp_path / "file")
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "1")
