@@ -17,6 +17,11 @@ from metadrift.errors import MetadriftError
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("metadrift.runs.commands", "run", "train one method on one benchmark and score it"),
     "resume": ("metadrift.runs.commands", "resume", "go on with a run that was stopped"),
+    "compare": (
+        "metadrift.experiments.commands",
+        "compare",
+        "run methods, learners, shots and seeds and compare them",
+    ),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
 from metadrift.runs.config import load_config, to_toml
 from metadrift.runs.files import write_atomically
@@ -74,7 +75,7 @@ def _begin(cell: Cell, folder: Path, threads: int) -> subprocess.Popen[bytes]:
     config = home / "config.toml"
     if config.is_file() and load_config(config) != cell.config:
         # Begun under other settings: it would not be the run that the table names.
-        raise ValueError(f"{home} holds a run with other settings")
+        raise MetadriftError(f"{home} holds a run with other settings; choose another --name")
     home.mkdir(parents=True, exist_ok=True)
     write_atomically(config, to_toml(cell.config))
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}

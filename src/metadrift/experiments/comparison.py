@@ -1,0 +1,90 @@
+"""The result of a comparison: one row a variant, and its paired difference to the reference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from metadrift.evaluation.intervals import over_seeds, paired_difference
+from metadrift.experiments.grid import Grid
+from metadrift.runs.files import read_json, write_json
+
+
+def gather(grid: Grid, folder: Path) -> dict[str, Any]:
+    """Read the finished runs and write `comparison.json`; what is missing is named."""
+    summaries: dict[tuple[str, str, int, int], dict[str, Any]] = {}
+    missing = []
+    for cell in grid.cells():
+        file = folder / cell.name / "summary.json"
+        if file.is_file():
+            key = (cell.variant, cell.learner, cell.shots, cell.seed)
+            summaries[key] = read_json(file)
+        else:
+            missing.append(cell.name)
+    rows = [
+        _row(grid, summaries, variant, learner, shots)
+        for shots in grid.shots
+        for learner in grid.learners
+        for variant in grid.variants
+        if any(key[:3] == (variant, learner, shots) for key in summaries)
+    ]
+    result = {**grid.to_json(), "rows": rows, "missing": missing}
+    write_json(folder / "comparison.json", result)
+    return result
+
+
+def _row(
+    grid: Grid,
+    summaries: dict[tuple[str, str, int, int], dict[str, Any]],
+    variant: str,
+    learner: str,
+    shots: int,
+) -> dict[str, Any]:
+    def runs(of: str) -> dict[int, dict[str, Any]]:
+        keys = ((of, learner, shots, seed) for seed in grid.seeds)
+        return {key[3]: summaries[key] for key in keys if key in summaries}
+
+    ours = runs(variant)
+    accuracy = {seed: float(run["accuracy"]["mean"]) for seed, run in ours.items()}
+    first = next(iter(ours.values()))
+    domains = {
+        name: asdict(
+            over_seeds([run["accuracy"]["per_domain"][name]["mean"] for run in ours.values()])
+        )
+        for name in first["accuracy"]["per_domain"]
+    }
+    row: dict[str, Any] = {
+        "variant": variant,
+        "learner": learner,
+        "shots": shots,
+        "oracle": first["oracle"],
+        "seeds": list(ours),
+        "accuracy": asdict(over_seeds(list(accuracy.values()))),
+        "per_domain": domains,
+        "forgetting": _mean([run["forgetting"] for run in ours.values()]),
+        "min_share": _mean([(run["memory"] or {}).get("min_share") for run in ours.values()]),
+        "detection": _detection([run["detection"] for run in ours.values()]),
+        "wall_s": _mean([run["timing"]["wall_s"] for run in ours.values()]),
+        "overhead": [run["timing"].get("overhead") for run in ours.values()],
+    }
+    if grid.reference and grid.reference != variant:
+        theirs = {s: float(r["accuracy"]["mean"]) for s, r in runs(grid.reference).items()}
+        common = [seed for seed in accuracy if seed in theirs]
+        if common:
+            pair = [accuracy[s] for s in common], [theirs[s] for s in common]
+            row["difference"] = {"to": grid.reference, **asdict(paired_difference(*pair))}
+    return row
+
+
+def _detection(found: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    known = [entry for entry in found if entry]
+    if not known:
+        return None
+    total = {k: sum(e[k] for e in known) for k in ("true_changes", "detected", "false_alarms")}
+    return {**total, "mean_delay": _mean([entry["mean_delay"] for entry in known])}
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,48 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+METADRIFT = Path(sys.executable).with_name("metadrift")
+
+
+def compare(folder, benchmark, *words):
+    command = [METADRIFT, "compare", "--benchmark", benchmark, "--out", folder, "--name", "c"]
+    command += ["--ways", "3", "--queries", "2", "--test-tasks", "8", "--stage-tasks", "0"]
+    command += ["--learn.filters", "4", "--scale", "0.5", "--workers", "2", *words]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tiny_benchmark):
+    first = compare(
+        tmp_path, tiny_benchmark, "--methods", "sequential", "reservoir", "--seeds", "0"
+    )
+    assert first.returncode == 0, first.stderr
+    assert "sequential" in first.stdout
+    assert "2 done" in first.stderr
+    kept = (tmp_path / "c" / "reservoir-protonet-1shot-seed0" / "summary.json").stat().st_mtime_ns
+    words = ["--methods", "sequential", "reservoir", "--seeds", "0", "1", "--json"]
+    second = compare(tmp_path, tiny_benchmark, *words)
+    assert second.returncode == 0, second.stderr
+    again = (tmp_path / "c" / "reservoir-protonet-1shot-seed0" / "summary.json").stat().st_mtime_ns
+    assert again == kept
+    result = json.loads(second.stdout)
+    assert result == json.loads((tmp_path / "c" / "comparison.json").read_text())
+    assert [row["variant"] for row in result["rows"]] == ["sequential", "reservoir"]
+    assert all(row["seeds"] == [0, 1] for row in result["rows"])
+    assert result["rows"][0]["difference"]["to"] == "reservoir"
+    assert "| protonet | 1 | sequential |" in (tmp_path / "c" / "table.md").read_text()
+    other = compare(tmp_path, tiny_benchmark, *words, "--lr", "0.5")
+    assert other.returncode == 1
+    assert "other settings" in other.stderr
+
+
+def test_a_failed_run_is_named_with_its_reason_and_does_not_stop_the_others(
+    tmp_path, tiny_benchmark
+):
+    words = ["--methods", "mer", "sequential", "--seeds", "0", "--baseline.mer-alpha", "1e30"]
+    done = compare(tmp_path, tiny_benchmark, *words)
+    assert done.returncode == 1
+    assert "failed: mer-protonet-1shot-seed0: " in done.stderr
+    assert "learning rate" in done.stderr
+    assert (tmp_path / "c" / "sequential-protonet-1shot-seed0" / "summary.json").is_file()
