@@ -22,7 +22,7 @@ from metadrift.domains.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate
 from metadrift.learners import MetaLearner, assert_finite, make_learner
 from metadrift.learners.allocator import keep_freed_memory
-from metadrift.tasks import TaskGeometry
+from metadrift.tasks import TaskBatch, TaskGeometry
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Arguments:
     ways: int = 5  # classes of a test task
     train_ways: int | None = None  # classes of a training task; as in testing if left out
     shots: int = 1  # support images a class
+    test_shots: tuple[int, ...] = ()  # support images a class in testing; as in training if none
+    rotate: bool = False  # turn each class of a training task by a random quarter turn
     queries: int = 10  # query images a class in training; 15 in testing
     tasks: int = 4  # tasks a step
     steps: int = 4000  # training steps
@@ -50,8 +52,7 @@ def main(arguments: Arguments) -> None:
     torch.set_num_threads(arguments.threads)
     keep_freed_memory()
     pack = open_pack(arguments.pack)
-    test = TaskGeometry(arguments.ways, arguments.shots, 15)
-    result = train(arguments, pack, test)
+    result = train(arguments, pack)
     print(json.dumps(result))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -59,8 +60,7 @@ def main(arguments: Arguments) -> None:
             file.write(json.dumps(result) + "\n")
 
 
-def train(arguments: Arguments, pack: Pack, test: TaskGeometry) -> dict[str, Any]:
-    a = arguments
+def train(a: Arguments, pack: Pack) -> dict[str, Any]:
     learner = make_learner(
         a.learner,
         image_size=pack.image_size,
@@ -77,7 +77,8 @@ def train(arguments: Arguments, pack: Pack, test: TaskGeometry) -> dict[str, Any
     rng = np.random.default_rng([a.seed, 1])
     begin = time.perf_counter()
     for step in range(1, a.steps + 1):
-        outcome = learner(sampler.draw(a.tasks, rng))
+        tasks = sampler.draw(a.tasks, rng)
+        outcome = learner(turned(tasks, rng) if a.rotate else tasks)
         assert_finite(outcome.loss, where=f"step {step}, learning rate {a.rate}")
         optimiser.zero_grad()
         outcome.loss.mean().backward()
@@ -87,19 +88,38 @@ def train(arguments: Arguments, pack: Pack, test: TaskGeometry) -> dict[str, Any
             minutes = (time.perf_counter() - begin) / 60
             seen = outcome.accuracy().mean().item()
             line = f"step {step}: loss {outcome.loss.mean().item():.3f}, training {seen:.3f}"
-            print(f"{line}{_validation(learner, pack, test)}, {minutes:.1f} min", flush=True)
+            print(f"{line}{_validation(a, learner, pack)}, {minutes:.1f} min", flush=True)
     minutes = (time.perf_counter() - begin) / 60
-    found = evaluate(learner, {pack.name: TaskSampler(pack, "test", test)})[pack.name]
-    print(f"test {100 * found.mean:.2f} +- {100 * found.ci95:.2f} %, {minutes:.1f} minutes")
+    reached = {}
+    for shots in a.test_shots or (a.shots,):
+        test = TaskSampler(pack, "test", TaskGeometry(a.ways, shots, 15))
+        found = evaluate(learner, {pack.name: test})[pack.name]
+        print(f"{shots}-shot test {100 * found.mean:.2f} +- {100 * found.ci95:.2f} %", flush=True)
+        reached[f"{shots}-shot"] = {"mean": found.mean, "ci95": found.ci95, "tasks": found.tasks}
+    print(f"{minutes:.1f} minutes")
     settings = asdict(a) | {"pack": pack.name, "out": None, "image_size": pack.image_size}
-    reached = {"mean": found.mean, "ci95": found.ci95, "tasks": found.tasks}
     return settings | {"accuracy": reached, "minutes": round(minutes, 1)}
 
 
-def _validation(learner: MetaLearner, pack: Pack, test: TaskGeometry) -> str:
+def turned(tasks: TaskBatch, rng: np.random.Generator) -> TaskBatch:
+    """Each class of each task, support and query alike, turned by 0, 90, 180 or 270 degrees.
+
+    A turned character is a character of its own in this field's Omniglot protocol.
+    """
+    g = tasks.geometry
+    labels = torch.cat([tasks.support_labels, tasks.query_labels])
+    turns = torch.from_numpy(rng.integers(0, 4, (len(tasks), g.ways)))[:, labels]
+    images = tasks.images.clone()
+    for quarter in (1, 2, 3):
+        images[turns == quarter] = torch.rot90(images[turns == quarter], quarter, (2, 3))
+    return TaskBatch(images, g)
+
+
+def _validation(a: Arguments, learner: MetaLearner, pack: Pack) -> str:
     if not pack.classes("val"):
         return ""
-    found = evaluate(learner, {"val": TaskSampler(pack, "val", test)}, tasks=200)["val"]
+    sampler = TaskSampler(pack, "val", TaskGeometry(a.ways, a.shots, 15))
+    found = evaluate(learner, {"val": sampler}, tasks=200)["val"]
     return f", validation {found.mean:.3f}"
 
 

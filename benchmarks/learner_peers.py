@@ -1,0 +1,230 @@
+"""The steps that `benchmarks/learners.py` compares with, written without metadrift.
+
+One process a contender: `python learner_peers.py WORK CONTENDER FOLDER` reads the weights and the
+images from FOLDER/work.npz, answers each line on its input with the milliseconds of one step and
+the loss, and at the end of its input prints its peak memory in megabytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Step = Callable[[], Tensor]
+
+
+class Net(nn.Module):
+    """The same blocks and head, as everybody writes them."""
+
+    def __init__(self, state: dict[str, Tensor]) -> None:
+        super().__init__()
+        blocks = sum(name.endswith("conv.weight") for name in state)
+        layers: list[nn.Module] = []
+        for b in range(blocks):
+            kernel = state[f"backbone.blocks.{b}.conv.weight"]
+            conv = nn.Conv2d(kernel.shape[1], kernel.shape[0], 3, padding=1, bias=False)
+            norm = nn.BatchNorm2d(kernel.shape[0], track_running_stats=False)
+            conv.weight.data = kernel
+            layers += [conv, norm, nn.ReLU(), nn.MaxPool2d(2)]
+        self.backbone = nn.Sequential(*layers, nn.Flatten())
+        if "head.weight" in state:
+            self.head = nn.Linear(*reversed(state["head.weight"].shape))
+            self.head.weight.data, self.head.bias.data = state["head.weight"], state["head.bias"]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.backbone(x))
+
+
+class Work:
+    """T tasks, the weights, and how the inner loop goes."""
+
+    def __init__(self, folder: Path) -> None:
+        data = np.load(folder / "work.npz", allow_pickle=False)
+        self.images = torch.from_numpy(data["images"])
+        self.ways, self.shots, self.queries = (int(n) for n in data["geometry"])
+        self.inner_steps, self.inner_lr = int(data["inner_steps"]), float(data["inner_lr"])
+        names = [name for name in data.files if name.startswith(("backbone.", "head."))]
+        self.state = {name: torch.from_numpy(data[name]) for name in names}
+        self.net = Net(self.state)
+
+    def tasks(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """(support, labels, query, labels) of each task, as floats."""
+        n = self.ways * self.shots
+        y = torch.arange(self.ways)
+        ys, yq = y.repeat_interleave(self.shots), y.repeat_interleave(self.queries)
+        pixels = self.images.float() / 127.5 - 1
+        return [(x[:n], ys, x[n:], yq) for x in pixels]
+
+
+def protonet_loop(work: Work) -> Step:
+    def step() -> Tensor:
+        work.net.zero_grad()
+        losses = []
+        for support, _, query, yq in work.tasks():
+            z = work.net.backbone(torch.cat([support, query]))
+            zs, zq = z[: len(support)], z[len(support) :]
+            prototypes = zs.reshape(work.ways, work.shots, -1).mean(1)
+            losses.append(F.cross_entropy(-torch.cdist(zq, prototypes).square(), yq))
+        loss = torch.stack(losses).mean()
+        loss.backward()
+        return loss
+
+    return step
+
+
+def anil_higher(work: Work) -> Step:
+    import higher
+
+    optimiser = torch.optim.SGD(work.net.head.parameters(), lr=work.inner_lr)
+
+    def step() -> Tensor:
+        work.net.zero_grad()
+        total = torch.zeros(())
+        for support, ys, query, yq in work.tasks():
+            z = work.net.backbone(torch.cat([support, query]))
+            zs, zq = z[: len(support)], z[len(support) :]
+            with higher.innerloop_ctx(work.net.head, optimiser, copy_initial_weights=False) as (
+                head,
+                inner,
+            ):
+                for _ in range(work.inner_steps):
+                    inner.step(F.cross_entropy(head(zs), ys))
+                loss = F.cross_entropy(head(zq), yq) / len(work.images)
+                loss.backward()
+            total += loss.detach()
+        return total
+
+    return step
+
+
+def maml_higher(work: Work) -> Step:
+    import higher
+
+    optimiser = torch.optim.SGD(work.net.parameters(), lr=work.inner_lr)
+
+    def step() -> Tensor:
+        work.net.zero_grad()
+        total = torch.zeros(())
+        for support, ys, query, yq in work.tasks():
+            with higher.innerloop_ctx(work.net, optimiser, copy_initial_weights=False) as (
+                net,
+                inner,
+            ):
+                for _ in range(work.inner_steps):
+                    inner.step(F.cross_entropy(net(support), ys))
+                loss = F.cross_entropy(net(query), yq) / len(work.images)
+                loss.backward()
+            total += loss.detach()
+        return total
+
+    return step
+
+
+def anil_learn2learn(work: Work) -> Step:
+    import learn2learn
+
+    def step() -> Tensor:
+        work.net.zero_grad()
+        meta = learn2learn.algorithms.MAML(work.net.head, lr=work.inner_lr)
+        total = torch.zeros(())
+        for support, ys, query, yq in work.tasks():
+            z = work.net.backbone(torch.cat([support, query]))
+            head = meta.clone()
+            for _ in range(work.inner_steps):
+                head.adapt(F.cross_entropy(head(z[: len(support)]), ys))
+            loss = F.cross_entropy(head(z[len(support) :]), yq) / len(work.images)
+            loss.backward()
+            total += loss.detach()
+        return total
+
+    return step
+
+
+def maml_learn2learn(work: Work) -> Step:
+    import learn2learn
+
+    meta = learn2learn.algorithms.MAML(work.net, lr=work.inner_lr)
+
+    def step() -> Tensor:
+        work.net.zero_grad()
+        total = torch.zeros(())
+        for support, ys, query, yq in work.tasks():
+            net = meta.clone()
+            for _ in range(work.inner_steps):
+                net.adapt(F.cross_entropy(net(support), ys))
+            loss = F.cross_entropy(net(query), yq) / len(work.images)
+            loss.backward()
+            total += loss.detach()
+        return total
+
+    return step
+
+
+def bare_convolutions(work: Work) -> Step:
+    """Each convolution of the model forward and backward once, on inputs of its size, no more."""
+    size = work.images.shape[-1]
+    rows = work.images.shape[0] * work.images.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    layers = []
+    for b, name in enumerate(n for n in work.state if n.endswith("conv.weight")):
+        kernel = work.state[name].requires_grad_()
+        shape = (rows, kernel.shape[1], size, size)
+        x = torch.randn(shape, generator=generator).contiguous(memory_format=torch.channels_last)
+        upstream = torch.randn((rows, len(kernel), size, size), generator=generator)
+        upstream = upstream.contiguous(memory_format=torch.channels_last)
+        layers.append((x.requires_grad_(b > 0), kernel, upstream))  # images need no gradient
+        size //= 2
+
+    def step() -> Tensor:
+        for x, kernel, upstream in layers:
+            x.grad = kernel.grad = None
+            F.conv2d(x, kernel, padding=1).backward(upstream)
+        return torch.tensor(float("nan"))
+
+    return step
+
+
+CONTENDERS: dict[tuple[str, str], Callable[[Work], Step]] = {
+    ("protonet", "loop"): protonet_loop,
+    ("protonet", "convolutions"): bare_convolutions,
+    ("anil", "higher"): anil_higher,
+    ("anil", "learn2learn"): anil_learn2learn,
+    ("anil", "convolutions"): bare_convolutions,
+    ("maml", "higher"): maml_higher,
+    ("maml", "learn2learn"): maml_learn2learn,
+}
+
+
+def serve(step: Step) -> None:
+    """Answer every line on the input with one timed step; at its end, with the peak memory."""
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        loss = step()
+        ms = 1000 * (time.perf_counter() - begin)
+        print(json.dumps({"ms": ms, "loss": loss.item()}), flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"peak_mb": peak}), flush=True)
+
+
+def prepare(threads: int) -> None:
+    """One number of threads, and glibc told to keep freed memory, for every contender alike."""
+    torch.set_num_threads(threads)
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(-4, 0), libc.mallopt(-1, 2**31 - 1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
+
+
+if __name__ == "__main__":
+    prepare(int(sys.argv[4]))
+    serve(CONTENDERS[sys.argv[1], sys.argv[2]](Work(Path(sys.argv[3]))))
