@@ -15,6 +15,7 @@ from metadrift.errors import MetadriftError
 
 # command: (module, function, what it does)
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("metadrift.experiments.demo", "demo", "the main job, on the built-in domains"),
     "run": ("metadrift.runs.commands", "run", "train one method on one benchmark and score it"),
     "resume": ("metadrift.runs.commands", "resume", "go on with a run that was stopped"),
     "compare": (

@@ -458,6 +458,11 @@ def test_arrays_become_a_pack(store: Store) -> None:
     with np.load(source) as arrays:
         np.testing.assert_array_equal(images_of(pack, "b/c"), arrays["images"][1::4])
     assert run("npz", source, size=5, grey=True)[0].images.shape == (12, 5, 5, 1)
+    turned, _ = run("npz", source, rotations=True)
+    assert sum(name.startswith("b/c") for name in turned.class_names) == 4
+    assert [name for name in turned.class_names if name.startswith("d e")] == ["d e"]
+    upright, left = images_of(turned, "b/c"), images_of(turned, "b/c/rot090")
+    np.testing.assert_array_equal(np.rot90(upright, axes=(1, 2)), left)
 
 
 def test_arrays_without_names_and_splits_get_them(store: Store) -> None:

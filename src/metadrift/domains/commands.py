@@ -78,7 +78,7 @@ def import_dataset(
         Cut to the published bounding box before resizing. For cub and aircraft.
     rotations
         Add three classes for each training and validation class: turned by 90, 180 and 270
-        degrees. For omniglot.
+        degrees. For omniglot and npz.
     keep_unrecognized
         Keep drawings that the game did not recognize. For quickdraw.
     strict

@@ -119,10 +119,10 @@ def open_packs(
 ) -> dict[str, Pack]:
     """The pack of every domain; the built-in ones (`size`, `seed`) are made on first use."""
     if benchmark.packs == "builtin":
-        from metadrift.domains.builtin.generate import builtin_pack, ensure_builtin
+        from metadrift.domains.builtin.generate import ensure_builtin
 
-        ensure_builtin(benchmark.domains, size=size, seed=seed)
-        packs = {name: builtin_pack(name, size=size, seed=seed) for name in benchmark.domains}
+        made = ensure_builtin(benchmark.domains, size=size, seed=seed)
+        packs = dict(zip(benchmark.domains, made, strict=True))
     else:
         from metadrift.domains.library import data_folder, find_pack
 

@@ -47,7 +47,7 @@ KINDS: dict[str, Kind] = {
     "quickdraw": Kind(quickdraw.plan, frozenset({"keep_unrecognized"})),
     "necessities": Kind(necessities.plan, frozenset({"grey"})),
     "folder": Kind(folder.plan, frozenset({"grey"}), named=False),
-    "npz": Kind(npz.plan, frozenset({"grey"}), named=False),
+    "npz": Kind(npz.plan, frozenset({"grey", "rotations"}), named=False),
 }
 
 

@@ -28,6 +28,8 @@ class Pixels:
     """Images that are already pixels: uint8 [n, H, W] or [n, H, W, 1 or 3]."""
 
     images: NDArray[np.uint8]
+    turn: int = 0
+    """Degrees to turn to the left: 0, 90, 180 or 270."""
     member: None = None
 
     @property
@@ -36,7 +38,7 @@ class Pixels:
 
     def make(self, file: BinaryIO | None, look: Look) -> Iterator[NDArray[np.uint8] | Unreadable]:
         for image in self.images:
-            yield resize_array(image, look)
+            yield resize_array(np.rot90(image, self.turn // 90), look)
 
 
 def plan(path: Path, options: Options) -> Plan:
@@ -56,12 +58,17 @@ def plan(path: Path, options: Options) -> Plan:
     classes = []
     for c, name in enumerate(names):
         rows = np.flatnonzero(labels == c)[: options.per_class]
-        if len(rows):
-            parts = [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
-            pieces: list[Piece] = [Pixels(images[part]) for part in parts]
-            classes.append(PlannedClass(name, splits[name], pieces))
+        if len(rows) == 0:
+            continue
+        parts = [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
+        turns = (0, 90, 180, 270) if options.rotations and splits[name] != "test" else (0,)
+        for turn in turns:
+            pieces: list[Piece] = [Pixels(images[part], turn) for part in parts]
+            turned = f"{name}/rot{turn:03d}" if turn else name
+            classes.append(PlannedClass(turned, splits[name], pieces))
     colour = images.ndim == 4 and images.shape[3] == 3 and not options.grey
     origin = _text(arrays, "source") or f"arrays in {path.name}"
+    origin += "; with rotated classes" if options.rotations else ""
     return Plan(classes, None, 3 if colour else 1, origin, _text(arrays, "licence") or "not stated")
 
 
