@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 METADRIFT = Path(sys.executable).with_name("metadrift")
@@ -46,3 +47,29 @@ def test_a_failed_run_is_named_with_its_reason_and_does_not_stop_the_others(
     assert "failed: mer-protonet-1shot-seed0: " in done.stderr
     assert "learning rate" in done.stderr
     assert (tmp_path / "c" / "sequential-protonet-1shot-seed0" / "summary.json").is_file()
+
+
+def test_a_comparison_that_is_asked_to_stop_lets_its_runs_save_themselves(tmp_path, tiny_benchmark):
+    command = [
+        METADRIFT,
+        "compare",
+        "--benchmark",
+        tiny_benchmark,
+        "--out",
+        tmp_path,
+        "--name",
+        "c",
+    ]
+    command += ["--methods", "reservoir", "--seeds", "0", "--ways", "3", "--queries", "2"]
+    command += ["--test-tasks", "4000", "--log-every", "5"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    run = tmp_path / "c" / "reservoir-protonet-1shot-seed0"
+    end = time.monotonic() + 120
+    while not (run / "metrics.jsonl").is_file() or not (run / "metrics.jsonl").stat().st_size:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 130
+    assert "metadrift resume" in (run / "log.txt").read_text()
+    assert list((run / "checkpoints").glob("step-*"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +51,21 @@ def run_locally(
         else:
             waiting.append(entry)
     running: list[tuple[Progress, subprocess.Popen[bytes]]] = []
+    # Asked to stop, this process must live on until its runs have saved themselves.
+    with _as_interrupt(signal.SIGTERM):
+        _work(waiting, running, folder, workers, threads, lambda: show(table), poll)
+    return table
+
+
+def _work(
+    waiting: list[Progress],
+    running: list[tuple[Progress, subprocess.Popen[bytes]]],
+    folder: Path,
+    workers: int,
+    threads: int,
+    show: Callable[[], None],
+    poll: float,
+) -> None:
     try:
         while waiting or running:
             while waiting and len(running) < workers:
@@ -61,13 +78,26 @@ def run_locally(
                 if process.poll() is not None:
                     running.remove((entry, process))
                     _end(entry, folder, process.returncode)
-            show(table)
+            show()
     finally:
         for _, process in running:
             process.terminate()  # it saves itself and ends
         for _, process in running:
             process.wait()
-    return table
+
+
+@contextmanager
+def _as_interrupt(number: int) -> Iterator[None]:
+    """Inside, the signal raises KeyboardInterrupt, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _begin(cell: Cell, folder: Path, threads: int) -> subprocess.Popen[bytes]:
