@@ -135,6 +135,9 @@ def real_streams(
         looks: list[tuple[int, Variant]] = [(p, "plain") for p in range(len(source.packs))]
         if variants:
             looks = [(p, v) for p, _ in looks for v in VARIANTS]
+            # Swapping the channels of grey images changes nothing.
+            grey = {p for p, pack in enumerate(source.packs) if pack.channels == 1}
+            looks = [(p, v) for p, v in looks if p not in grey or v != "swapped"]
         chosen = [looks[i] for i in rng.permutation(len(looks))[: len(LENGTHS)]]
         steps = [round(length * scale) for length in LENGTHS]
         parts = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from metadrift.detection import DetectionConfig, make_detector
-from metadrift.detection.confirm import best_split, find_split, permutation_p
+from metadrift.detection.confirm import best_split, find_split, permutation_p, shuffled
 from metadrift.detection.mmd import rbf
 
 DEFAULT = DetectionConfig(window=20, burn_in=60)
@@ -109,16 +109,33 @@ def test_long_vectors_are_shortened_and_still_watched() -> None:
 
 def test_the_permutation_test_keeps_its_level() -> None:
     rng = np.random.default_rng(0)
-    p = [permutation_p(*np.split(rng.normal(size=(30, 3)), [10]), 39, rng) for _ in range(300)]
+    p = [permutation_p(*np.split(rng.normal(size=(30, 3)), [10]), 2, 39, rng) for _ in range(300)]
     assert 0.02 < np.mean(np.array(p) <= 0.1) < 0.18  # 0.1 within five standard errors
+
+
+def test_batches_that_resemble_their_neighbours_raise_no_alarm() -> None:
+    noise = np.random.default_rng(1).normal(size=(4000, 8))
+    z = np.empty_like(noise)
+    z[0] = noise[0]
+    for t in range(1, len(z)):
+        z[t] = 0.3 * z[t - 1] + noise[t]
+    assert make_detector(DEFAULT).update_many(z) == []
+
+
+def test_blocks_stay_whole_and_on_their_side() -> None:
+    order = shuffled(11, 4, 3, np.random.default_rng(0)).tolist()
+    assert sorted(order) == list(range(11))
+    for block in ([0, 1, 2], [3], [4, 5, 6], [7, 8, 9], [10]):
+        start = order.index(block[0])
+        assert order[start : start + len(block)] == block
 
 
 def test_the_split_of_two_parts_is_found_where_it_is(stream: Callable[..., np.ndarray]) -> None:
     rng = np.random.default_rng(0)
-    z = stream(0, (30, 0.0), (14, 2.0))
-    found = best_split(z, rbf(z, 2.0), latest=40)
-    assert abs(found - 30) <= 1
-    assert find_split(z, 5, 8.0, 100, rng) == found
+    z = stream(0, (60, 0.0), (30, 3.0))
+    found = best_split(z, rbf(z, 2.0), latest=80)
+    assert abs(found - 60) <= 1
+    assert find_split(z, 5, 2, 8.0, 100, rng) == found
     assert best_split(z, rbf(z, 2.0), latest=20) == 20
-    assert find_split(stream(1, (44, 0.0)), 5, 8.0, 100, rng) is None
-    assert find_split(np.ones((44, 3)), 5, 8.0, 100, rng) is None
+    assert find_split(stream(1, (44, 0.0)), 5, 2, 8.0, 100, rng) is None
+    assert find_split(np.ones((44, 3)), 5, 2, 8.0, 100, rng) is None

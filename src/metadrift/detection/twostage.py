@@ -49,6 +49,7 @@ class TwoStageDetector(ChangeDetector):
         super().__init__()
         self.config = config = config.resolved()
         self.B, self.delta, self.refractory = config.window, config.delta, config.refractory
+        self.block = max(1, self.B // 5)  # neighbours that move together in a permutation
         self._rng = np.random.default_rng([config.seed, 2])
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
         self._history: deque[Array] = deque(maxlen=max(config.burn_in, 8 * self.B))
@@ -85,7 +86,7 @@ class TwoStageDetector(ChangeDetector):
         length = self.step - self._domain_start
         self.statistic = self.threshold = math.nan
         full = length >= self.config.burn_in
-        if not full and (length < 2 * self.B or length % self.B):
+        if not full and (length < 3 * self.B or length % self.B):
             return None
         found = self._search_burn_in()
         if full and not found:
@@ -95,7 +96,7 @@ class TwoStageDetector(ChangeDetector):
     def _search_burn_in(self) -> Change | None:
         sample = self._since(self._domain_start)
         split = find_split(
-            sample, max(3, self.B // 2), self.delta, self.config.permutations, self._rng
+            sample, self.B // 2, self.block, self.delta, self.config.permutations, self._rng
         )
         if split is None:
             return None
@@ -128,7 +129,7 @@ class TwoStageDetector(ChangeDetector):
         seen = self._since(self._domain_start)
         fresh, around, reference = seen[-self.B :], seen[-3 * self.B :], seen[: -3 * self.B]
         reference = reference[-4 * self.B :]
-        p = permutation_p(fresh, reference, self.config.permutations, self._rng)
+        p = permutation_p(fresh, reference, self.block, self.config.permutations, self._rng)
         if p > self.config.level:
             return None
         started_at = now + 1 - len(around) + best_split(around, watch.kernel(around), 2 * self.B)
