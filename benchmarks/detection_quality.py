@@ -215,6 +215,8 @@ def table(
         for rule, score in scores.items():
             score.add(reports(rule, vectors, scale, seed), true, len(vectors))
     first = next(iter(scores.values()))
+    if not first.streams:
+        return
     window = DetectionConfig().scaled(scale).window
     print(f"\n{title}: {first.streams} streams, {first.steps} steps, B={window} (paper: 2B)\n")
     print("| rule | found | false alarms | delay | error of the date |\n|---|---|---|---|---|")
@@ -240,7 +242,7 @@ def main(
     orders, orders_long
         Random orders at scale 0.05 and at 0.2.
     single_steps
-        Length of the streams without a change, one a pack.
+        Length of the streams without a change, one a pack. Any of these may be 0.
     variant_orders
         Orders of inverted, blurred, turned, colour-swapped and pale looks of the packs.
     network_orders
@@ -269,7 +271,7 @@ def main(
                     scale,
                     lambda shots=shots: (
                         (source.draw(pack, "plain", shots, single_steps, 1), [])
-                        for pack in range(len(source.packs))
+                        for pack in range(len(source.packs) if single_steps else 0)
                     ),
                     everything,
                 )

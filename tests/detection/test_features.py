@@ -61,7 +61,7 @@ def test_both_features_stand_side_by_side() -> None:
 
 
 def test_the_papers_z_continues_from_its_state() -> None:
-    config = DetectionConfig(mode="paper").resolved()
+    config = DetectionConfig(mode="paper")
     embeddings = torch.randn(12, 2, 8, generator=torch.Generator().manual_seed(0))
     whole, first, second = (make_features(config, channels=3) for _ in range(3))
     expected = [whole(tasks(), e) for e in embeddings]

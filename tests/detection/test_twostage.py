@@ -68,7 +68,8 @@ def test_a_first_domain_shorter_than_the_burn_in_is_not_lost(
     z = stream(0, (70, 0.0), (400, 3.0))
     (change,) = make_detector(replace(config, burn_in=200)).update_many(z)
     assert abs(change.started_at - 70) <= 3
-    assert change.at_step < 120
+    assert change.at_step < 140
+    assert change.statistic > change.threshold
 
 
 def test_a_passing_disturbance_is_not_confirmed(stream: Callable[..., np.ndarray]) -> None:
@@ -135,7 +136,10 @@ def test_the_split_of_two_parts_is_found_where_it_is(stream: Callable[..., np.nd
     z = stream(0, (60, 0.0), (30, 3.0))
     found = best_split(z, rbf(z, 2.0), latest=80)
     assert abs(found - 60) <= 1
-    assert find_split(z, 5, 2, 8.0, 100, rng) == found
+    split = find_split(z, 5, 2, 8.0, 100, rng)
+    assert split is not None
+    assert split[0] == found
+    assert split[1] > split[2]
     assert best_split(z, rbf(z, 2.0), latest=20) == 20
     assert find_split(stream(1, (44, 0.0)), 5, 2, 8.0, 100, rng) is None
     assert find_split(np.ones((44, 3)), 5, 2, 8.0, 100, rng) is None

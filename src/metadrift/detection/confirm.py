@@ -62,8 +62,8 @@ def find_split(
     delta: float,
     permutations: int,
     rng: np.random.Generator,
-) -> int | None:
-    """The start of the second part if the vectors [N, D] surely come from two domains, else None.
+) -> tuple[int, float, float] | None:
+    """Where the vectors [N, D] fall into two domains, if they surely do: start, score, threshold.
 
     Surely: the best split's score is above that of every permutation, and above their mean by
     `delta` standard deviations. As this is asked again and again, a level alone would not do.
@@ -76,9 +76,10 @@ def find_split(
         null[i] = _split_scores(k[np.ix_(order, order)], margin).max()
         if null[i] >= best:
             return None  # mostly within a few permutations
-    if best <= null.mean() + delta * null.std():
+    threshold = max(null.max(), null.mean() + delta * null.std())
+    if best <= threshold:
         return None
-    return margin + int(np.argmax(scores))
+    return margin + int(np.argmax(scores)), float(best), float(threshold)
 
 
 def shuffled(N: int, cut: int, block: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -35,6 +35,7 @@ class FeatureExtractor(Protocol):
 
 def make_features(config: DetectionConfig, channels: int) -> FeatureExtractor:
     """The extractor that `config.features` names, for images of 1 or 3 channels."""
+    config = config.resolved()
     network = NetworkFeatures(config.feature_dim, config.seed)
     if config.features == "network":
         return network

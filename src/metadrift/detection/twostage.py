@@ -58,9 +58,10 @@ class TwoStageDetector(ChangeDetector):
         self._alarm = (math.nan, math.nan)  # its statistic and threshold
         self._quiet_until = 0
         self._watch: Watch | None = None
+        self._projection: Array | None = None  # follows from the seed
 
     def _take(self, vectors: Array) -> list[Change]:
-        vectors = _shorten(vectors, self.config.seed)
+        vectors = self._shorten(vectors)
         changes: list[Change] = []
         done = 0
         while done < len(vectors):
@@ -95,15 +96,15 @@ class TwoStageDetector(ChangeDetector):
 
     def _search_burn_in(self) -> Change | None:
         sample = self._since(self._domain_start)
-        split = find_split(
+        found = find_split(
             sample, self.B // 2, self.block, self.delta, self.config.permutations, self._rng
         )
-        if split is None:
+        if found is None:
             return None
+        split, score, threshold = found
         started_at = self.step - len(sample) + split
-        change = Change(self.step - 1, started_at, math.nan, math.nan)
         self._begin(started_at)
-        return change
+        return Change(self.step - 1, started_at, score, threshold)
 
     def _arm(self) -> None:
         self._watch = Watch.learn(self._since(self._domain_start), self.config, self._rng)
@@ -143,6 +144,16 @@ class TwoStageDetector(ChangeDetector):
         if self.step - step >= self.config.burn_in:
             self._arm()
 
+    def _shorten(self, vectors: Array) -> Array:
+        D, keep = vectors.shape[1], _MOST_DIMENSIONS // 2
+        if D <= _MOST_DIMENSIONS:
+            return vectors
+        if self._projection is None:
+            # A seed with a number of its own, so that no two uses draw the same numbers.
+            rng = np.random.default_rng([self.config.seed, 1])
+            self._projection = rng.standard_normal((keep, D)) / math.sqrt(D)
+        return by_row(self._projection, vectors)
+
     def _remember(self, vector: Array) -> None:
         self._history.append(vector.copy())
         self.step += 1
@@ -176,13 +187,3 @@ class TwoStageDetector(ChangeDetector):
         self._quiet_until = int(state["quiet_until"])
         watch = state["watch"]
         self._watch = None if watch is None else Watch.from_state(watch, self.config)
-
-
-def _shorten(vectors: Array, seed: int) -> Array:
-    D = vectors.shape[1]
-    if D <= _MOST_DIMENSIONS:
-        return vectors
-    keep = _MOST_DIMENSIONS // 2
-    # Seeds with a number of their own, so that no two uses draw the same numbers.
-    matrix = np.random.default_rng([seed, 1]).standard_normal((keep, D)) / math.sqrt(D)
-    return by_row(matrix, vectors)
