@@ -24,8 +24,8 @@ class ANIL(MetaLearner):
     ways
         Outputs of the head; every task must have as many classes.
     inner_steps, inner_lr
-        Gradient steps on the support images, and their learning rate; left out, it is 5/D, since
-        the change of a logit grows with the size D of the features.
+        Gradient steps on the support images, and their learning rate; left out, it is 5/D but at
+        most 0.1, since the change of a logit grows with the size D of the features.
     first_order
         Treat the inner gradients as constants: cheaper, and blind to how the features shape them.
 
@@ -59,7 +59,7 @@ class ANIL(MetaLearner):
         self.first_order = first_order
         self.inner_steps = inner_steps
         self.head = linear_head(self.feature_size(), ways, generator)
-        self.inner_lr = 5 / self.head.in_features if inner_lr is None else inner_lr
+        self.inner_lr = usual_inner_lr(self.head) if inner_lr is None else inner_lr
         check_inner_loop(self.inner_steps, self.inner_lr)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
@@ -81,6 +81,11 @@ class ANIL(MetaLearner):
             weight, bias = (p - self.inner_lr * d for p, d in zip(head, gradient, strict=True))
             head = weight, bias
         return head
+
+
+def usual_inner_lr(head: nn.Linear) -> float:
+    """The inner learning rate for a size of features, when none is given."""
+    return min(0.1, 5 / head.in_features)
 
 
 def check_inner_loop(steps: int, lr: float) -> None:

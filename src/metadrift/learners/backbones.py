@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
@@ -48,13 +49,17 @@ class ConvNet(nn.Module):
             images = block(images)
         return images.flatten(1)
 
-    def forward_each(self, weights: dict[str, Tensor], images: Tensor) -> Tensor:
+    def forward_each(self, weights: dict[str, Tensor], images: Tensor, twice: bool) -> Tensor:
         """[T*N, 3, H, W] through weights [T, ...] of each task's own, by name: [T, N, D].
 
         The tasks lie side by side in the channels, so that one grouped convolution serves all.
+        `twice` says whether it will be differentiated twice: on a CPU that is faster with the
+        channels outermost, everything else with them innermost.
         """
         T = len(next(iter(weights.values())))
         x = images.reshape(T, -1, *images.shape[1:]).transpose(0, 1).flatten(1, 2)
+        layout = torch.contiguous_format if twice else torch.channels_last
+        x = x.contiguous(memory_format=layout)
         for b, block in enumerate(self.blocks):
             assert isinstance(block, _Block)
             conv, weight, bias = (

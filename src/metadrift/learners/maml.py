@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
-from metadrift.learners.anil import check_inner_loop
+from metadrift.learners.anil import check_inner_loop, usual_inner_lr
 from metadrift.learners.backbones import ConvNet, linear_head
 from metadrift.learners.base import MetaLearner, require_ways
 from metadrift.learners.normalisation import Normalisation, adapting, task_norms
@@ -32,8 +32,8 @@ class MAML(MetaLearner):
     ways
         Outputs of the head; every task must have as many classes.
     inner_steps, inner_lr
-        Gradient steps on the support images, and their learning rate; left out, it is 5/D, since
-        the change of a logit grows with the size D of the features.
+        Gradient steps on the support images, and their learning rate; left out, it is 5/D but at
+        most 0.1, since the change of a logit grows with the size D of the features.
     first_order
         Treat the inner gradients as constants.
 
@@ -69,7 +69,7 @@ class MAML(MetaLearner):
         if not isinstance(backbone, ConvNet) and normalisation == "running":
             raise UsageError("maml with a backbone of one's own needs normalisation='batch'")
         self.head = linear_head(self.feature_size(), ways, generator)
-        self.inner_lr = 5 / self.head.in_features if inner_lr is None else inner_lr
+        self.inner_lr = usual_inner_lr(self.head) if inner_lr is None else inner_lr
         check_inner_loop(self.inner_steps, self.inner_lr)
 
     def forward(self, tasks: TaskBatch) -> Outcome:
@@ -82,14 +82,15 @@ class MAML(MetaLearner):
         with torch.enable_grad(), adapting(self.backbone):
             weights = {name: p.expand(T, *p.shape) for name, p in self.named_parameters()}
             for _ in range(self.inner_steps):
-                features = self._features(weights, support)
+                features = self._features(weights, support, second_order)
                 if embedding is None:
                     embedding = features.detach().mean(1)
                 logits = _logits(weights, features).flatten(0, 1)
                 loss = F.cross_entropy(logits, labels, reduction="sum") * (T / len(labels))
                 weights = self._step(weights, loss, second_order)
         assert embedding is not None
-        return Outcome.of(_logits(weights, self._features(weights, query)), embedding)
+        features = self._features(weights, query, second_order)
+        return Outcome.of(_logits(weights, features), embedding)
 
     def _step(self, weights: Weights, loss: Tensor, second_order: bool) -> Weights:
         moving = {name: w for name, w in weights.items() if w.requires_grad}
@@ -99,13 +100,13 @@ class MAML(MetaLearner):
         steps = zip(moving.items(), gradients, strict=True)
         return weights | {name: w - self.inner_lr * g for (name, w), g in steps}
 
-    def _features(self, weights: Weights, pixels: Tensor) -> Tensor:
+    def _features(self, weights: Weights, pixels: Tensor, twice: bool) -> Tensor:
         """[T*N, 3, H, W] through each task's own backbone: [T, N, D]."""
         T = len(weights["head.bias"])
         prefix = "backbone."
         own = {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)}
         if isinstance(self.backbone, ConvNet):
-            return self.backbone.forward_each(own, pixels)
+            return self.backbone.forward_each(own, pixels, twice)
         for norm in task_norms(self.backbone):
             norm.tasks = 1
 
