@@ -66,83 +66,42 @@ class Work:
         return [(x[:n], ys, x[n:], yq) for x in pixels]
 
 
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # support, labels, query, labels
+Library = Callable[[Work, nn.Module], Loss]
+
+
 def protonet_loop(work: Work) -> Step:
-    def step() -> Tensor:
-        work.net.zero_grad()
-        losses = []
-        for support, _, query, yq in work.tasks():
-            z = work.net.backbone(torch.cat([support, query]))
-            zs, zq = z[: len(support)], z[len(support) :]
-            prototypes = zs.reshape(work.ways, work.shots, -1).mean(1)
-            losses.append(F.cross_entropy(-torch.cdist(zq, prototypes).square(), yq))
-        loss = torch.stack(losses).mean()
-        loss.backward()
-        return loss
+    def loss(support: Tensor, _: Tensor, query: Tensor, yq: Tensor) -> Tensor:
+        z = work.net.backbone(torch.cat([support, query]))
+        prototypes = z[: len(support)].reshape(work.ways, work.shots, -1).mean(1)
+        return F.cross_entropy(-torch.cdist(z[len(support) :], prototypes).square(), yq)
 
-    return step
+    return over_tasks(work, loss)
 
 
-def anil_higher(work: Work) -> Step:
-    import higher
+def anil(work: Work, library: Library) -> Step:
+    """Features once a task, then the head adapts."""
+    test = library(work, work.net.head)
 
-    optimiser = torch.optim.SGD(work.net.head.parameters(), lr=work.inner_lr)
+    def loss(support: Tensor, ys: Tensor, query: Tensor, yq: Tensor) -> Tensor:
+        z = work.net.backbone(torch.cat([support, query]))
+        return test(z[: len(support)], ys, z[len(support) :], yq)
 
-    def step() -> Tensor:
-        work.net.zero_grad()
-        total = torch.zeros(())
-        for support, ys, query, yq in work.tasks():
-            z = work.net.backbone(torch.cat([support, query]))
-            zs, zq = z[: len(support)], z[len(support) :]
-            with higher.innerloop_ctx(work.net.head, optimiser, copy_initial_weights=False) as (
-                head,
-                inner,
-            ):
-                for _ in range(work.inner_steps):
-                    inner.step(F.cross_entropy(head(zs), ys))
-                loss = F.cross_entropy(head(zq), yq) / len(work.images)
-                loss.backward()
-            total += loss.detach()
-        return total
-
-    return step
+    return over_tasks(work, loss)
 
 
-def maml_higher(work: Work) -> Step:
-    import higher
+def maml(work: Work, library: Library) -> Step:
+    return over_tasks(work, library(work, work.net))
 
-    optimiser = torch.optim.SGD(work.net.parameters(), lr=work.inner_lr)
+
+def over_tasks(work: Work, loss_of: Loss) -> Step:
+    """A step that goes through the tasks one after the other."""
 
     def step() -> Tensor:
         work.net.zero_grad()
         total = torch.zeros(())
-        for support, ys, query, yq in work.tasks():
-            with higher.innerloop_ctx(work.net, optimiser, copy_initial_weights=False) as (
-                net,
-                inner,
-            ):
-                for _ in range(work.inner_steps):
-                    inner.step(F.cross_entropy(net(support), ys))
-                loss = F.cross_entropy(net(query), yq) / len(work.images)
-                loss.backward()
-            total += loss.detach()
-        return total
-
-    return step
-
-
-def anil_learn2learn(work: Work) -> Step:
-    import learn2learn
-
-    def step() -> Tensor:
-        work.net.zero_grad()
-        meta = learn2learn.algorithms.MAML(work.net.head, lr=work.inner_lr)
-        total = torch.zeros(())
-        for support, ys, query, yq in work.tasks():
-            z = work.net.backbone(torch.cat([support, query]))
-            head = meta.clone()
-            for _ in range(work.inner_steps):
-                head.adapt(F.cross_entropy(head(z[: len(support)]), ys))
-            loss = F.cross_entropy(head(z[len(support) :]), yq) / len(work.images)
+        for task in work.tasks():
+            loss = loss_of(*task) / len(work.images)
             loss.backward()
             total += loss.detach()
         return total
@@ -150,24 +109,32 @@ def anil_learn2learn(work: Work) -> Step:
     return step
 
 
-def maml_learn2learn(work: Work) -> Step:
-    import learn2learn
+def higher(work: Work, module: nn.Module) -> Loss:
+    import higher as library
 
-    meta = learn2learn.algorithms.MAML(work.net, lr=work.inner_lr)
+    optimiser = torch.optim.SGD(module.parameters(), lr=work.inner_lr)
 
-    def step() -> Tensor:
-        work.net.zero_grad()
-        total = torch.zeros(())
-        for support, ys, query, yq in work.tasks():
-            net = meta.clone()
+    def adapt_and_test(xs: Tensor, ys: Tensor, xq: Tensor, yq: Tensor) -> Tensor:
+        with library.innerloop_ctx(module, optimiser, copy_initial_weights=False) as (copy, inner):
             for _ in range(work.inner_steps):
-                net.adapt(F.cross_entropy(net(support), ys))
-            loss = F.cross_entropy(net(query), yq) / len(work.images)
-            loss.backward()
-            total += loss.detach()
-        return total
+                inner.step(F.cross_entropy(copy(xs), ys))
+            return F.cross_entropy(copy(xq), yq)
 
-    return step
+    return adapt_and_test
+
+
+def learn2learn(work: Work, module: nn.Module) -> Loss:
+    import learn2learn as library
+
+    meta = library.algorithms.MAML(module, lr=work.inner_lr)
+
+    def adapt_and_test(xs: Tensor, ys: Tensor, xq: Tensor, yq: Tensor) -> Tensor:
+        copy = meta.clone()
+        for _ in range(work.inner_steps):
+            copy.adapt(F.cross_entropy(copy(xs), ys))
+        return F.cross_entropy(copy(xq), yq)
+
+    return adapt_and_test
 
 
 def bare_convolutions(work: Work) -> Step:
@@ -197,11 +164,11 @@ def bare_convolutions(work: Work) -> Step:
 CONTENDERS: dict[tuple[str, str], Callable[[Work], Step]] = {
     ("protonet", "loop"): protonet_loop,
     ("protonet", "convolutions"): bare_convolutions,
-    ("anil", "higher"): anil_higher,
-    ("anil", "learn2learn"): anil_learn2learn,
+    ("anil", "higher"): lambda work: anil(work, higher),
+    ("anil", "learn2learn"): lambda work: anil(work, learn2learn),
     ("anil", "convolutions"): bare_convolutions,
-    ("maml", "higher"): maml_higher,
-    ("maml", "learn2learn"): maml_learn2learn,
+    ("maml", "higher"): lambda work: maml(work, higher),
+    ("maml", "learn2learn"): lambda work: maml(work, learn2learn),
 }
 
 

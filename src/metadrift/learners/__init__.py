@@ -81,6 +81,9 @@ def make_learner(
         backbone = ConvNet(depth, filters or usual, normalisation, generator)
     elif filters is not None:
         raise UsageError("filters is the width of the built-in backbone; one was handed in")
+    elif kind is MAML and normalisation == "running":
+        # Its copies run under vmap, where no average over tasks can be kept.
+        raise UsageError("maml with a backbone of one's own needs normalisation='batch'")
     known = inspect.signature(kind).parameters
     for option in options:
         if option not in known:

@@ -60,21 +60,18 @@ class MetaLearner(nn.Module, ABC):
         rows: Tensor = self.backbone(self.pixels(images))
         return rows.reshape(T, N, -1)
 
+    def support_and_query(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
+        """Features [T, ways*shots, D] and [T, ways*queries, D], from one pass over all images."""
+        features = self.features(tasks.images)
+        n = tasks.geometry.ways * tasks.geometry.shots
+        return features[:, :n], features[:, n:]
+
     def feature_size(self) -> int:
         """D, found by sending two blank images through the backbone."""
         blank = torch.zeros((1, 2, 3, self.image_size, self.image_size), dtype=torch.uint8)
         device = next(self.parameters()).device
         with torch.no_grad():
             return int(self.features(blank.to(device)).shape[2])
-
-
-def require_ways(tasks: TaskBatch, ways: int) -> None:
-    """Refuse tasks that the outputs of a head do not fit."""
-    if tasks.geometry.ways != ways:
-        raise MetadriftError(
-            f"the learner's head has {ways} outputs and the tasks have {tasks.geometry.ways} ways; "
-            f"make the learner with ways={tasks.geometry.ways}"
-        )
 
 
 def pick_device(name: str = "auto") -> torch.device:

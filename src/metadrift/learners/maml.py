@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor
 
-from metadrift.errors import UsageError
-from metadrift.learners.anil import check_inner_loop, usual_inner_lr
-from metadrift.learners.backbones import ConvNet, linear_head
-from metadrift.learners.base import MetaLearner, require_ways
-from metadrift.learners.normalisation import Normalisation, adapting, task_norms
+from metadrift.learners.backbones import ConvNet
+from metadrift.learners.inner_loop import InnerLoopLearner
+from metadrift.learners.normalisation import adapting, task_norms
 from metadrift.learners.outcome import Outcome
 from metadrift.tasks import TaskBatch
 
 Weights = dict[str, Tensor]  # each with a leading dimension of T: one copy a task
 
 
-class MAML(MetaLearner):
+class MAML(InnerLoopLearner):
     """Each task has its own copy of the weights, and all tasks take an inner step at once.
 
     The gradient of the summed support losses in the copies [T, ...] holds every task's gradient,
@@ -27,15 +25,7 @@ class MAML(MetaLearner):
     the inner steps still use those of the support images; the query pass feeds the averages in
     training and uses them in evaluation mode. The embedding is that before adaptation.
 
-    Parameters
-    ----------
-    ways
-        Outputs of the head; every task must have as many classes.
-    inner_steps, inner_lr
-        Gradient steps on the support images, and their learning rate; left out, it is 5/D but at
-        most 0.1, since the change of a logit grows with the size D of the features.
-    first_order
-        Treat the inner gradients as constants.
+    `inner_steps`, `inner_lr` and `first_order` are explained at InnerLoopLearner.
 
     References
     ----------
@@ -51,29 +41,8 @@ class MAML(MetaLearner):
     (2, 15, 5)
     """
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        image_size: int,
-        normalisation: Normalisation,
-        *,
-        ways: int,
-        generator: Generator,
-        inner_steps: int = 5,
-        inner_lr: float | None = None,
-        first_order: bool = False,
-    ) -> None:
-        super().__init__(backbone, image_size, normalisation)
-        self.first_order = first_order
-        self.inner_steps = inner_steps
-        if not isinstance(backbone, ConvNet) and normalisation == "running":
-            raise UsageError("maml with a backbone of one's own needs normalisation='batch'")
-        self.head = linear_head(self.feature_size(), ways, generator)
-        self.inner_lr = usual_inner_lr(self.head) if inner_lr is None else inner_lr
-        check_inner_loop(self.inner_steps, self.inner_lr)
-
     def forward(self, tasks: TaskBatch) -> Outcome:
-        require_ways(tasks, self.head.out_features)
+        self.require_fit(tasks)
         T = len(tasks)
         labels = tasks.support_labels.repeat(T)
         support, query = self.pixels(tasks.support), self.pixels(tasks.query)

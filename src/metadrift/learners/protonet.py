@@ -34,8 +34,7 @@ class ProtoNet(MetaLearner):
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         g = tasks.geometry
-        features = self.features(tasks.images)
-        support, query = features[:, : g.ways * g.shots], features[:, g.ways * g.shots :]
+        support, query = self.support_and_query(tasks)
         prototypes = support.reshape(len(tasks), g.ways, g.shots, -1).mean(2)
         logits = -squared_distances(query, prototypes)
         return Outcome.of(logits, support.mean(1))

@@ -43,8 +43,7 @@ class Ridge(MetaLearner):
 
     def forward(self, tasks: TaskBatch) -> Outcome:
         g = tasks.geometry
-        features = self.features(tasks.images)
-        support, query = features[:, : g.ways * g.shots], features[:, g.ways * g.shots :]
+        support, query = self.support_and_query(tasks)
         targets = 2.0 * F.one_hot(tasks.support_labels, g.ways).to(support.dtype) - 1.0
         predicted = ridge_predictions(support, targets, query, self.log_strength.exp())
         return Outcome.of(self.log_scale.exp() * predicted, support.mean(1))
