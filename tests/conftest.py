@@ -1,5 +1,7 @@
 """Tiny domains that a small learner can tell apart, and a benchmark file over them."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,15 @@ def write_domain(folder, name, seed, ground, channels):
         split = "train" if c < 8 else "val" if c < 13 else "test"
         rows.append((f"class{c}", split, images.clip(0, 255).astype(np.uint8)))
     return write_pack(folder / name, name, rows, source="made by the tests", licence="CC0")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_cache_for_all(tmp_path_factory):
+    """Built-in domains are made once a test run: its processes share the folder, and its lock."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    os.environ["METADRIFT_CACHE"] = str(folder / "cache")
 
 
 @pytest.fixture(scope="session")

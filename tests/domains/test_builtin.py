@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import re
 import signal
 import subprocess
@@ -38,12 +37,9 @@ print(*(pack.sha256 for pack in packs))
 
 
 @pytest.fixture(scope="session")
-def six(tmp_path_factory: pytest.TempPathFactory) -> list[Pack]:
-    """All six at 28 px, made once: processes of one test run share the folder, and its lock."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    return ensure_builtin(folder=folder / "builtin28")
+def six() -> list[Pack]:
+    """All six at 28 px, in the cache that the whole test run shares."""
+    return ensure_builtin()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ import torch
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluate
+from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts, build, plan
@@ -85,6 +86,7 @@ def _independent(config: RunConfig, folder: Path, quiet: bool) -> dict[str, Any]
 
 class _Run:
     def __init__(self, config: RunConfig, folder: Path, quiet: bool) -> None:
+        keep_freed_memory()
         if config.threads:
             torch.set_num_threads(config.threads)
         self.config, self.folder = config, folder
