@@ -61,19 +61,18 @@ class _NormPoolReLU(torch.autograd.Function):
         z, indices, p, y, mean, rstd, weight = ctx.saved_tensors
         rows = _rows(z, len(mean))
         M = rows.shape[1]
-        g = _rows(dy, len(mean)) * (y > 0)
+        g: Tensor = torch.ops.aten.threshold_backward(_rows(dy, len(mean)), y, 0)
         g_sum = g.sum(1, keepdim=True)
         g_unit = ((g * p).sum(1, keepdim=True) - mean * g_sum) * rstd  # sum of g * (p - mean) / sd
         scale = weight * rstd
-        dp = _images(g * scale, dy)
-        dz: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
-            dp, z, [2, 2], [2, 2], [0, 0], [1, 1], False, indices
-        )
-        dz = dz.contiguous(memory_format=torch.channels_last)
         # What reaches z through its variance and mean: linear in z, one slope a task and channel.
         slope = -scale * rstd * g_unit / M
-        _rows(dz, len(mean)).addcmul_(rows, slope).sub_(scale * g_sum / M + slope * mean)
-        return dz, None, None, g_unit.sum((0, 1)), g_sum.sum((0, 1))
+        dz = torch.addcmul(-scale * g_sum / M - slope * mean, rows, slope)
+        # What reaches it through pooling: windows do not overlap, so each index occurs once.
+        B, C = z.shape[:2]
+        where = indices.permute(0, 2, 3, 1).reshape(B, -1, C)
+        dz.view(B, -1, C).scatter_add_(1, where, (g * scale).view(B, -1, C))
+        return _images(dz, z), None, None, g_unit.sum((0, 1)), g_sum.sum((0, 1))
 
 
 def _rows(images: Tensor, tasks: int) -> Tensor:
