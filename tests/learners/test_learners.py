@@ -112,6 +112,17 @@ def test_tasks_stay_apart_in_a_backbone_of_ones_own(name, normalisation, make_ta
 
 
 @every_learner
+@pytest.mark.parametrize("value", [0, 255])
+def test_blank_images_give_a_finite_loss_and_gradient(name, value, make_tasks):
+    learner = _make(name)
+    tasks = make_tasks()
+    outcome = learner(TaskBatch(torch.full_like(tasks.images, value), tasks.geometry))
+    outcome.loss.sum().backward()
+    assert outcome.loss.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in learner.parameters())
+
+
+@every_learner
 def test_grey_is_the_same_as_three_equal_channels(name, make_tasks):
     learner = _make(name)
     grey = make_tasks(channels=1)
