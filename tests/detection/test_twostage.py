@@ -136,10 +136,10 @@ def test_the_split_of_two_parts_is_found_where_it_is(stream: Callable[..., np.nd
     z = stream(0, (60, 0.0), (30, 3.0))
     found = best_split(z, rbf(z, 2.0), latest=80)
     assert abs(found - 60) <= 1
-    split = find_split(z, 5, 2, 8.0, 100, rng)
+    split = find_split(z, 5, 2, 100, rng)
     assert split is not None
     assert split[0] == found
     assert split[1] > split[2]
     assert best_split(z, rbf(z, 2.0), latest=20) == 20
-    assert find_split(stream(1, (44, 0.0)), 5, 2, 8.0, 100, rng) is None
-    assert find_split(np.ones((44, 3)), 5, 2, 8.0, 100, rng) is None
+    assert find_split(stream(1, (44, 0.0)), 5, 2, 100, rng) is None
+    assert find_split(np.ones((44, 3)), 5, 2, 100, rng) is None

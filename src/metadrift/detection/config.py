@@ -32,7 +32,7 @@ class DetectionConfig:
     window: int = 0
     """B, batches a window; 0 means 50, in paper mode 100."""
     delta: float = 0.0
-    """Standard deviations above the mean that raise an alarm; 0 means 8, in paper mode 1.64."""
+    """Standard deviations above the mean that raise an alarm; 0 means 6, in paper mode 1.64."""
     rho: float = 1e-3
     """Rate of the moving moments of the statistic."""
     burn_in: int = 300
@@ -81,7 +81,7 @@ class DetectionConfig:
             self,
             features=features,
             window=window,
-            delta=self.delta or (1.64 if paper else 8.0),
+            delta=self.delta or (1.64 if paper else 6.0),
             refractory=quiet if self.refractory < 0 else self.refractory,
             burn_in=max(self.burn_in, 3 * window),
         )

@@ -10,6 +10,7 @@ from metadrift.detection.whitening import Whitening
 
 Array = NDArray[np.float64]
 
+_SURE = 8.0
 _NOISE = 1e-9  # a statistic this small is rounding
 
 
@@ -59,14 +60,13 @@ def find_split(
     vectors: Array,
     margin: int,
     block: int,
-    delta: float,
     permutations: int,
     rng: np.random.Generator,
 ) -> tuple[int, float, float] | None:
     """Where the vectors [N, D] fall into two domains, if they surely do: start, score, threshold.
 
-    Surely: the best split's score is above that of every permutation, and above their mean by
-    `delta` standard deviations. As this is asked again and again, a level alone would not do.
+    Surely: the best split's score is above that of every permutation, and above their mean by 8
+    standard deviations. Nothing confirms this find, so a level alone would not do.
     """
     k = _kernel(vectors)
     scores = _split_scores(k, margin)
@@ -76,7 +76,7 @@ def find_split(
         null[i] = _split_scores(k[np.ix_(order, order)], margin).max()
         if null[i] >= best:
             return None  # mostly within a few permutations
-    threshold = max(null.max(), null.mean() + delta * null.std())
+    threshold = max(null.max(), null.mean() + _SURE * null.std())
     if best <= threshold:
         return None
     return margin + int(np.argmax(scores)), float(best), float(threshold)

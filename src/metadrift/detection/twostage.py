@@ -42,13 +42,13 @@ class TwoStageDetector(ChangeDetector):
     >>> stream = np.concatenate([rng.normal(0, 1, (150, 4)), rng.normal(2, 1, (150, 4))])
     >>> detector = TwoStageDetector(DetectionConfig(window=20, burn_in=60))
     >>> [(change.started_at, change.at_step) for change in detector.update_many(stream)]
-    [(150, 183)]
+    [(150, 182)]
     """
 
     def __init__(self, config: DetectionConfig) -> None:
         super().__init__()
         self.config = config = config.resolved()
-        self.B, self.delta, self.refractory = config.window, config.delta, config.refractory
+        self.B, self.refractory = config.window, config.refractory
         self.block = max(1, self.B // 5)  # neighbours that move together in a permutation
         self._rng = np.random.default_rng([config.seed, 2])
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
@@ -96,9 +96,7 @@ class TwoStageDetector(ChangeDetector):
 
     def _search_burn_in(self) -> Change | None:
         sample = self._since(self._domain_start)
-        found = find_split(
-            sample, self.B // 2, self.block, self.delta, self.config.permutations, self._rng
-        )
+        found = find_split(sample, self.B // 2, self.block, self.config.permutations, self._rng)
         if found is None:
             return None
         split, score, threshold = found
