@@ -170,6 +170,15 @@ def test_nothing_is_left_behind_by_a_wrong_benchmark(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_measuring_the_variance_of_replay_does_not_change_the_run(config, tmp_path):
+    start(config, tmp_path / "plain", quiet=True)
+    summary = start(replace(config, variance_every=30), tmp_path / "measured", quiet=True)
+    assert 0.3 < summary["variance_ratio"] < 1.5
+    assert_same_state(tmp_path / "plain", tmp_path / "measured")
+    events = read_lines(tmp_path / "measured" / "events.jsonl")
+    assert [e["step"] for e in events if e["event"] == "variance"] == [30, 60, 90, 120]
+
+
 def test_a_memory_mapped_buffer_gives_the_same_run(config, tmp_path):
     start(config, tmp_path / "ram", quiet=True)
     mapped = replace(config, memory=replace(config.memory, mapped=True))

@@ -16,13 +16,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluate
+from metadrift.evaluation.variance import replay_variance
 from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
+from metadrift.replay import PETS
 from metadrift.runs.build import Parts, build, plan
 from metadrift.runs.checkpoint import (
     checkpoints,
@@ -121,6 +124,7 @@ class _Run:
             reports=self.reports,
             seconds=self.seconds,
             skipped=self.skipped,
+            variance=self.variance,
         )
         self._save()
         write_json(self.folder / "summary.json", summary)
@@ -133,6 +137,8 @@ class _Run:
             self._one_step(stream)
             if self.step in ends:
                 self._stage()
+            if self.config.variance_every and self.step % self.config.variance_every == 0:
+                self._measure_variance()
             if stopped:
                 path = self._save()
                 raise InterruptedRunError(
@@ -186,6 +192,17 @@ class _Run:
             f"not touched and {last}. A lower --lr, or --on-nan skip, may help."
         ) from None
 
+    def _measure_variance(self) -> None:
+        method = self.parts.method
+        if not isinstance(method, ReplayingMethod) or not len(method.memory):
+            return
+        if not isinstance(method.sampler, PETS):
+            return
+        rng = np.random.default_rng([self.config.seed, self.step])
+        found = replay_variance(self.parts.learner, method.memory, method.sampler, rng)
+        self.variance.append(found.ratio)
+        self.recorder.event(self.step, "variance", **asdict(found), ratio=found.ratio)
+
     def _stage(self) -> None:
         accuracy = self._evaluate(self.config.stage_tasks)
         self.stages.append({name: scored.mean for name, scored in accuracy.items()})
@@ -203,6 +220,7 @@ class _Run:
             "reports": self.reports,
             "seconds": self.seconds | {f"part {k}": v for k, v in self._parts_seconds().items()},
             "skipped": self.skipped,
+            "variance": self.variance,
             "method": self.parts.method.state_dict(),
         }
         self.recorder.event(self.step, "checkpoint")
@@ -223,7 +241,7 @@ class _Run:
         state = load_checkpoint(saved[-1])
         self.step = int(state["step"])
         self.stages, self.reports = state["stages"], state["reports"]
-        self.skipped = int(state["skipped"])
+        self.skipped, self.variance = int(state["skipped"]), state["variance"]
         spent = state["seconds"]
         self.seconds = {key: spent[key] for key in ("train", "data")}
         parts = {k.removeprefix("part "): v for k, v in spent.items() if k.startswith("part ")}

@@ -32,6 +32,7 @@ def summarise(
     reports: list[int],
     seconds: dict[str, float],
     skipped: int,
+    variance: list[float],
 ) -> dict[str, Any]:
     """Put the numbers together."""
     return {
@@ -44,6 +45,8 @@ def summarise(
         "memory": _memory(parts),
         "timing": _timing(parts, seconds),
         "skipped_steps": skipped,
+        # Trace of the replay gradient's covariance, PETS over uniform, mean over the measurements.
+        "variance_ratio": sum(variance) / len(variance) if variance else None,
         "domains": parts.benchmark.domains,
         "segments": [[s.domain, s.steps] for s in parts.benchmark.segments],
         "image_size": parts.stream.image_size,
