@@ -128,7 +128,7 @@ class _Run:
         )
         self._save()
         write_json(self.folder / "summary.json", summary)
-        return summary
+        return read_json(self.folder / "summary.json")  # the same for a caller as for a reader
 
     def _train(self, stream: Prefetch, stopped: list[int]) -> None:
         ends = self.parts.truth.ends if self.parts.truth and self.config.stage_tasks else []
