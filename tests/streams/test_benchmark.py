@@ -12,6 +12,20 @@ PAPER = {
     "paper-order2": [6000, 2000, 6000, 3000, 3000, 24000],
     "paper-ratios": [4000, 4000, 3000, 4000, 4000, 22000],
     "paper-revisit": [5000, 2000, 6000, 2000, 3000, 2000, 24000],
+    "paper-three": [2000, 6000, 2000],
+    "builtin-order1": [3000, 2000, 4000, 2000, 4000, 40000],
+    "builtin-order2": [6000, 2000, 6000, 3000, 3000, 24000],
+    "builtin-ratios": [4000, 4000, 3000, 4000, 4000, 22000],
+    "builtin-revisit": [5000, 2000, 6000, 2000, 3000, 2000, 24000],
+    "builtin-three": [2000, 6000, 2000],
+}
+STAND_INS = {
+    "quickdraw": "sketches",
+    "miniimagenet": "textures",
+    "omniglot": "glyphs",
+    "cub": "creatures",
+    "aircraft": "silhouettes",
+    "necessities": "badges",
 }
 
 
@@ -24,6 +38,13 @@ def test_the_shipped_benchmarks_have_the_lengths_of_the_paper(name):
 
 def test_every_shipped_benchmark_is_known_by_name():
     assert set(benchmark_names()) == set(PAPER)
+
+
+@pytest.mark.parametrize("name", [name for name in PAPER if name.startswith("paper")])
+def test_every_benchmark_of_the_paper_has_a_twin_of_built_in_domains(name):
+    real, twin = load_benchmark(name), load_benchmark(name.replace("paper", "builtin"))
+    assert twin.packs == "builtin"
+    assert [STAND_INS[s.domain] for s in real.segments] == [s.domain for s in twin.segments]
 
 
 def test_scale_shrinks_steps_and_memory_together_and_keeps_two_batches_a_domain():
@@ -93,5 +114,5 @@ def test_any_text_is_a_benchmark_or_a_clear_error(tmp_path_factory, text):
 
 
 def test_an_unknown_benchmark_is_answered_with_the_known_ones():
-    with pytest.raises(MetadriftError, match="builtin, paper, paper-order1"):
+    with pytest.raises(MetadriftError, match="builtin-three, paper, paper-order1"):
         load_benchmark("nonsense")
