@@ -17,7 +17,7 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.comparison import gather
 from metadrift.experiments.grid import Grid, load_grid, parse_grid, settings_of
 from metadrift.experiments.local import Progress, run_locally
-from metadrift.experiments.table import COLUMNS, markdown, rows_of
+from metadrift.experiments.table import columns_of, markdown, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.runs.files import read_json, write_atomically, write_json
 
@@ -170,14 +170,19 @@ def _print(result: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
     table = Table(title=result["title"])
-    for column in COLUMNS:
+    for column in columns_of(result):
         table.add_column(column, no_wrap=True)
     for row in rows_of(result):
         table.add_row(*row)
     # Into a file or a pipe the table goes whole, however wide.
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
     console.print(table)
-    if result["reference"]:
+    if result["against"]:
+        note = "differences are to the reference of each variant, paired by seed"
+        console.print(f"{note}, with Student's interval", highlight=False)
+    elif result["reference"]:
         note = f"differences are to {result['reference']}, paired by seed, with Student's interval"
         console.print(note, highlight=False)
+    for note in result["notes"]:
+        console.print(note, highlight=False, soft_wrap=True)
     console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)

@@ -64,16 +64,24 @@ def _row(
         "per_domain": domains,
         "forgetting": _mean([run["forgetting"] for run in ours.values()]),
         "min_share": _mean([(run["memory"] or {}).get("min_share") for run in ours.values()]),
+        "shares": _shares(
+            [(run["memory"] or {}).get("shares_by_true_domain") for run in ours.values()]
+        ),
+        "variance_ratio": _mean([run.get("variance_ratio") for run in ours.values()]),
         "detection": _detection([run["detection"] for run in ours.values()]),
         "wall_s": _mean([run["timing"]["wall_s"] for run in ours.values()]),
         "overhead": [run["timing"].get("overhead") for run in ours.values()],
     }
-    if grid.reference and grid.reference != variant:
-        theirs = {s: float(r["accuracy"]["mean"]) for s, r in runs(grid.reference).items()}
+    for published in grid.published:
+        if (published.variant, published.learner, published.shots) == (variant, learner, shots):
+            row["published"] = {"mean": published.mean, "half_width": published.half_width}
+    reference = grid.reference_of(variant)
+    if reference:
+        theirs = {s: float(r["accuracy"]["mean"]) for s, r in runs(reference).items()}
         common = [seed for seed in accuracy if seed in theirs]
         if common:
             pair = [accuracy[s] for s in common], [theirs[s] for s in common]
-            row["difference"] = {"to": grid.reference, **asdict(paired_difference(*pair))}
+            row["difference"] = {"to": reference, **asdict(paired_difference(*pair))}
     return row
 
 
@@ -83,6 +91,12 @@ def _detection(found: list[dict[str, Any] | None]) -> dict[str, Any] | None:
         return None
     total = {k: sum(e[k] for e in known) for k in ("true_changes", "detected", "false_alarms")}
     return {**total, "mean_delay": _mean([entry["mean_delay"] for entry in known])}
+
+
+def _shares(found: list[dict[str, float] | None]) -> dict[str, float] | None:
+    """The part of memory that each true domain has, mean over the seeds."""
+    known = [entry for entry in found if entry]
+    return {name: sum(e[name] for e in known) / len(known) for name in known[0]} if known else None
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -18,6 +18,10 @@ A variant is a method, or a method with settings of its own. In a TOML file:
     name = "without PETS"
     method = "m2d3-pets"
     replay.sampler = "uniform"
+
+Three more keys are for numbers that were published: `published` (a list of variant, learner, shots,
+mean and half_width in percent; they stand beside ours in the table), `source` (where they are from)
+and `notes` (sentences below the table). `[against]` gives a variant a reference of its own.
 """
 
 from __future__ import annotations
@@ -25,11 +29,11 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from metadrift.errors import MetadriftError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.runs.config import RunConfig, from_table, to_toml
 
 
@@ -51,6 +55,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A number that somebody published for a row of the table, in percent as it was printed."""
+
+    variant: str
+    learner: str
+    shots: int
+    mean: float
+    half_width: float
+
+
+@dataclass(frozen=True)
 class Grid:
     """What is compared.
 
@@ -69,6 +84,10 @@ class Grid:
     seeds: Sequence[int] = (0, 1, 2)
     reference: str | None = None
     settings: dict[str, Any] | None = None
+    against: dict[str, str] | None = None
+    published: Sequence[Published] = ()
+    source: str = ""
+    notes: Sequence[str] = ()
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed within a row of the table; wrong settings are refused here."""
@@ -85,10 +104,40 @@ class Grid:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise MetadriftError(f"two runs of the comparison have the name {sorted(twice)[0]!r}")
-        if self.reference is not None and self.reference not in self.variants:
-            known = ", ".join(self.variants)
-            raise MetadriftError(f"the reference {self.reference!r} is not among {known}")
+        for reference in (self.reference, *(self.against or {}).values()):
+            if reference is not None and reference not in self.variants:
+                known = ", ".join(self.variants)
+                raise MetadriftError(f"the reference {reference!r} is not among {known}")
         return found
+
+    def reference_of(self, variant: str) -> str | None:
+        """What the variant's difference is taken to; None for a reference itself."""
+        reference = (self.against or {}).get(variant, self.reference)
+        return None if reference == variant else reference
+
+    def selected(
+        self,
+        variants: Sequence[str] | None = None,
+        shots: Sequence[int] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> Grid:
+        """A part of the comparison; what is None stays as it is."""
+        names = list(self.variants) if variants is None else list(variants)
+        for name in names:
+            if name not in self.variants:
+                known = ", ".join(map(repr, self.variants))
+                raise UsageError(f"there is no variant {name!r}; there are {known}")
+        against = {a: b for a, b in (self.against or {}).items() if a in names and b in names}
+        shots = self.shots if shots is None else shots
+        return replace(
+            self,
+            variants={name: self.variants[name] for name in names},
+            shots=tuple(shots),
+            seeds=tuple(self.seeds if seeds is None else seeds),
+            reference=self.reference if self.reference in names else None,
+            against=against,
+            published=tuple(p for p in self.published if p.variant in names and p.shots in shots),
+        )
 
     def _config(self, variant: str, learner: str, shots: int, seed: int) -> RunConfig:
         table = merged(self.settings or {}, self.variants[variant])
@@ -104,6 +153,10 @@ class Grid:
             "seeds": list(self.seeds),
             "reference": self.reference,
             "settings": self.settings or {},
+            "against": self.against or {},
+            "published": [asdict(row) for row in self.published],
+            "source": self.source,
+            "notes": list(self.notes),
         }
 
 
@@ -126,6 +179,7 @@ def load_grid(path: Path) -> Grid:
 def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:
     """A comparison from its table."""
     known = {"title", "learners", "shots", "seeds", "reference", "settings", "variants"}
+    known |= {"against", "published", "source", "notes"}
     unknown = set(table) - known
     if unknown:
         raise MetadriftError(f"comparison {where}: unknown key {sorted(unknown)[0]!r}")
@@ -139,12 +193,13 @@ def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:
         if not isinstance(name, str) or name in variants:
             raise MetadriftError(f"comparison {where}: each variant needs a name of its own")
         variants[name] = settings
-    for key, kind in (("learners", str), ("shots", int), ("seeds", int)):
+    for key, kind in (("learners", str), ("shots", int), ("seeds", int), ("notes", str)):
         values = table.get(key, [])
         if not isinstance(values, list) or not all(type(v) is kind for v in values):
             raise MetadriftError(f"comparison {where}: {key} must be a list of {kind.__name__}")
-    if not isinstance(table.get("settings", {}), dict):
-        raise MetadriftError(f"comparison {where}: settings must be a table")
+    for key in ("settings", "against"):
+        if not isinstance(table.get(key, {}), dict):
+            raise MetadriftError(f"comparison {where}: {key} must be a table")
     return Grid(
         title=str(table.get("title", title)),
         variants=variants,
@@ -153,7 +208,23 @@ def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:
         seeds=tuple(table.get("seeds", [0, 1, 2])),
         reference=table.get("reference"),
         settings=table.get("settings", {}),
+        against=table.get("against", {}),
+        published=_published(table.get("published", []), variants, where),
+        source=str(table.get("source", "")),
+        notes=tuple(table.get("notes", [])),
     )
+
+
+def _published(rows: Any, variants: dict[str, Any], where: str) -> tuple[Published, ...]:
+    kinds = {"variant": str, "learner": str, "shots": int, "mean": float, "half_width": float}
+    for number, row in enumerate(rows if isinstance(rows, list) else [rows], 1):
+        fits = isinstance(row, dict) and {key: type(value) for key, value in row.items()} == kinds
+        if not fits or row["variant"] not in variants:
+            raise MetadriftError(
+                f"comparison {where}: published row {number} needs a variant of the comparison, "
+                "a learner, shots, mean and half_width (numbers with a point, in percent)"
+            )
+    return tuple(Published(**row) for row in rows)
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -8,32 +8,77 @@ from typing import Any
 COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference", "forgetting", "memory min"]
 
 
+PUBLISHED = "the paper's %"
+VARIANCE = "variance PETS/uniform"
+
+
+def columns_of(result: dict[str, Any]) -> list[str]:
+    """The headings: those of every comparison, and those that only some have."""
+    columns = list(COLUMNS)
+    if _any(result, "published"):
+        columns.insert(4, PUBLISHED)
+    if _any(result, "variance_ratio"):
+        columns.append(VARIANCE)
+    return columns
+
+
 def rows_of(result: dict[str, Any]) -> list[list[str]]:
-    """One row a variant, the cells as text."""
-    return [
-        [
-            row["learner"],
-            str(row["shots"]),
-            row["variant"] + (" (oracle)" if row["oracle"] else ""),
-            percent(row["accuracy"]["mean"], row["accuracy"]["ci95"]),
-            difference(row.get("difference")),
-            percent(row["forgetting"]),
-            percent(row["min_share"]),
-        ]
-        for row in result["rows"]
-    ]
+    """One row a variant, the cells as text, in the order of `columns_of`."""
+    columns = columns_of(result)
+    found = []
+    for row in result["rows"]:
+        ratio = row.get("variance_ratio")
+        cells = {
+            "learner": row["learner"],
+            "shots": str(row["shots"]),
+            "variant": row["variant"] + (" (oracle)" if row["oracle"] else ""),
+            "accuracy %": percent(row["accuracy"]["mean"], row["accuracy"]["ci95"]),
+            PUBLISHED: as_published(row.get("published")),
+            "to reference": difference(row.get("difference")),
+            "forgetting": percent(row["forgetting"]),
+            "memory min": percent(row["min_share"]),
+            VARIANCE: "" if ratio is None else f"{ratio:.2f}",
+        }
+        found.append([cells[column] for column in columns])
+    return found
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table and, below it, the accuracy by domain."""
-    first = _table(COLUMNS, rows_of(result))
+    """The table, its notes, and below it accuracy and share of memory by domain."""
+    parts = [_table(columns_of(result), rows_of(result))]
+    parts += [f"{note}\n" for note in result.get("notes", [])]
     names = list(result["rows"][0]["per_domain"]) if result["rows"] else []
     by_domain = [
         [row["learner"], str(row["shots"]), row["variant"]]
         + [percent((row["per_domain"].get(name) or {}).get("mean")) for name in names]
         for row in result["rows"]
     ]
-    return first + "\n" + _table(["learner", "shots", "variant", *names], by_domain)
+    parts.append(_table(["learner", "shots", "variant", *names], by_domain))
+    if _any(result, "shares"):
+        parts += ["Share of memory, %:\n", _table(*shares_table(result))]
+    return "\n".join(parts)
+
+
+def shares_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: the share of memory that each true domain has at the end."""
+    rows = [row for row in result["rows"] if row.get("shares")]
+    names = list(rows[0]["shares"]) if rows else []
+    return ["learner", "shots", "variant", *names], [
+        [row["learner"], str(row["shots"]), row["variant"]]
+        + [percent(row["shares"].get(name)) for name in names]
+        for row in rows
+    ]
+
+
+def as_published(entry: dict[str, float] | None) -> str:
+    """A published number with the two decimals that it was printed with.
+
+    Examples
+    --------
+    >>> as_published({"mean": 41.1, "half_width": 0.42}), as_published(None)
+    ('41.10 ± 0.42', '')
+    """
+    return f"{entry['mean']:.2f} ± {entry['half_width']:.2f}" if entry else ""
 
 
 def percent(value: float | None, half: float | None = None) -> str:
@@ -64,6 +109,10 @@ def difference(entry: dict[str, Any] | None) -> str:
     if low is None or math.isnan(low):
         return f"{100 * entry['mean']:+.1f}"
     return f"{100 * entry['mean']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def _any(result: dict[str, Any], key: str) -> bool:
+    return any(row.get(key) is not None for row in result["rows"])
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
