@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import tyro
 
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.comparison import gather
-from metadrift.experiments.grid import Grid, load_grid, parse_grid, settings_of
+from metadrift.experiments.comparison import gather, saved_grid
+from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import Progress, run_locally
 from metadrift.experiments.table import columns_of, markdown, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
-from metadrift.runs.files import read_json, write_atomically, write_json
+from metadrift.runs.files import write_atomically, write_json
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,12 @@ def _grid(arguments: CompareArguments) -> Grid:
 def _claim(grid: Grid, folder: Path) -> None:
     """Write what is compared, or see that the folder holds the same settings."""
     file = folder / "grid.json"
-    if file.is_file():
-        saved = read_json(file)
-        before = parse_grid(_as_table(saved), str(file), "")
-        if before.settings != grid.settings:
-            raise MetadriftError(
-                f"{folder} holds a comparison with other settings; choose another --name"
-            )
+    if file.is_file() and saved_grid(folder).settings != grid.settings:
+        raise MetadriftError(
+            f"{folder} holds a comparison with other settings; choose another --name"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_json(file, grid.to_json())
-
-
-def _as_table(saved: dict[str, Any]) -> dict[str, Any]:
-    rows = [{"name": name, **settings} for name, settings in saved["variants"].items()]
-    return {**saved, "variants": rows}
 
 
 class _Show:
@@ -186,3 +178,6 @@ def _print(result: dict[str, Any], folder: Path) -> None:
     for note in result["notes"]:
         console.print(note, highlight=False, soft_wrap=True)
     console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)
+    console.print(
+        f"`metadrift report {folder}` makes a page of it", highlight=False, soft_wrap=True
+    )

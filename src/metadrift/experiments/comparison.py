@@ -6,13 +6,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
-from metadrift.experiments.grid import Grid
+from metadrift.experiments.grid import Grid, parse_grid
 from metadrift.runs.files import read_json, write_json
 
 
 def gather(grid: Grid, folder: Path) -> dict[str, Any]:
-    """Read the finished runs and write `comparison.json`; what is missing is named."""
+    """Read the finished runs and write `comparison.json`."""
+    result = collect(grid, folder)
+    write_json(folder / "comparison.json", result)
+    return result
+
+
+def collect(grid: Grid, folder: Path) -> dict[str, Any]:
+    """The result of the runs that are finished by now; what is missing is named."""
     summaries: dict[tuple[str, str, int, int], dict[str, Any]] = {}
     missing = []
     for cell in grid.cells():
@@ -29,9 +37,18 @@ def gather(grid: Grid, folder: Path) -> dict[str, Any]:
         for variant in grid.variants
         if any(key[:3] == (variant, learner, shots) for key in summaries)
     ]
-    result = {**grid.to_json(), "rows": rows, "missing": missing}
-    write_json(folder / "comparison.json", result)
-    return result
+    return {**grid.to_json(), "rows": rows, "missing": missing}
+
+
+def saved_grid(folder: Path) -> Grid:
+    """What the comparison in a folder compares."""
+    file = folder / "grid.json"
+    saved = read_json(file)
+    try:
+        rows = [{"name": name, **settings} for name, settings in saved["variants"].items()]
+    except (KeyError, AttributeError, TypeError):
+        raise MetadriftError(f"{file} does not say which variants are compared") from None
+    return parse_grid({**saved, "variants": rows}, str(file), folder.name)
 
 
 def _row(

@@ -1,0 +1,205 @@
+"""What a report is about: a run or a comparison, read from its folder, finished or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metadrift.errors import MetadriftError
+from metadrift.experiments.comparison import collect, saved_grid
+from metadrift.experiments.grid import Grid
+from metadrift.runs.build import plan
+from metadrift.runs.config import RunConfig, load_config
+from metadrift.runs.files import read_json
+from metadrift.runs.record import read_lines
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run as its folder tells it. `summary` is None while the run goes on."""
+
+    folder: Path
+    config: RunConfig
+    summary: dict[str, Any] | None
+    metrics: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    segments: list[tuple[str, int]]
+    """Domain and steps of each stay; empty when the benchmark's own file is gone."""
+
+    @property
+    def steps(self) -> int:
+        """How many there are in all."""
+        return sum(steps for _, steps in self.segments)
+
+    @property
+    def step(self) -> int:
+        """How many are done."""
+        if self.summary is not None:
+            return self.steps
+        return int(self.metrics[-1]["step"]) if self.metrics else 0
+
+    @property
+    def domains(self) -> list[str]:
+        return list(dict.fromkeys(domain for domain, _ in self.segments))
+
+    @property
+    def oracle(self) -> bool:
+        """Whether the method was told what nobody tells it in earnest."""
+        return self.config.method == "balanced-oracle" or self.config.labels == "oracle"
+
+    def stays(self) -> list[tuple[str, int, int]]:
+        """Domain, first step and end of each stay; none for streams without an order."""
+        if self.config.method in ("joint", "independent"):
+            return []
+        found: list[tuple[str, int, int]] = []
+        for domain, steps in self.segments:
+            if found and found[-1][0] == domain:
+                found[-1] = (domain, found[-1][1], found[-1][2] + steps)
+            else:
+                first = found[-1][2] if found else 0
+                found.append((domain, first, first + steps))
+        return found
+
+    def happened(self, what: str) -> list[dict[str, Any]]:
+        """The events of one kind."""
+        return [event for event in self.events if event["event"] == what]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of a table: a method or a variant of one, with its runs, one a seed."""
+
+    key: int
+    """Its place among the variants: its colour, and what the page hides it by."""
+    name: str
+    runs: list[RunData]
+    row: dict[str, Any] | None
+    """Its numbers as `comparison.json` has them; None while no run is finished."""
+
+    @property
+    def oracle(self) -> bool:
+        return any(run.oracle for run in self.runs)
+
+    @property
+    def label(self) -> str:
+        return self.name + (" (oracle)" if self.oracle else "")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What may be compared with each other: the variants of one learner and number of shots."""
+
+    learner: str
+    shots: int
+    variants: list[Variant]
+
+    @property
+    def title(self) -> str:
+        return f"{self.learner}, {self.shots}-shot"
+
+    @property
+    def runs(self) -> list[RunData]:
+        return [run for variant in self.variants for run in variant.runs]
+
+    @property
+    def domains(self) -> list[str]:
+        return list(dict.fromkeys(name for run in self.runs for name in run.domains))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run or a comparison."""
+
+    title: str
+    folder: Path
+    groups: list[Group]
+    grid: Grid | None
+    """None for a single run."""
+
+    @property
+    def runs(self) -> list[RunData]:
+        return [run for group in self.groups for run in group.runs]
+
+    @property
+    def finished(self) -> int:
+        return sum(run.summary is not None for run in self.runs)
+
+
+def read_subject(folder: Path) -> Subject:
+    """Read the folder of a run or of a comparison, whichever it is."""
+    if (folder / "grid.json").is_file():
+        return _comparison(folder)
+    if (folder / "config.toml").is_file():
+        run = read_run(folder, load_config(folder / "config.toml"))
+        row = None if run.summary is None else _row_of(run.summary)
+        variant = Variant(0, run.config.method, [run], row)
+        group = Group(run.config.learner, run.config.shots, [variant])
+        return Subject(folder.resolve().name, folder, [group], None)
+    raise MetadriftError(
+        f"{folder} is neither a run (it has no config.toml) nor a comparison (no grid.json)"
+    )
+
+
+def read_run(folder: Path, config: RunConfig) -> RunData:
+    """Read what there is of a run; a run that has not begun has no folder yet."""
+    file = folder / "summary.json"
+    summary = read_json(file) if file.is_file() else None
+    return RunData(
+        folder=folder,
+        config=config,
+        summary=summary,
+        metrics=_lines(folder / "metrics.jsonl"),
+        events=_lines(folder / "events.jsonl"),
+        segments=_segments(config, summary),
+    )
+
+
+def _comparison(folder: Path) -> Subject:
+    grid = saved_grid(folder)
+    rows = {
+        (row["variant"], row["learner"], row["shots"]): row for row in collect(grid, folder)["rows"]
+    }
+    runs: dict[tuple[str, str, int], list[RunData]] = {}
+    for cell in grid.cells():
+        place = (cell.variant, cell.learner, cell.shots)
+        runs.setdefault(place, []).append(read_run(folder / cell.name, cell.config))
+
+    def variants(learner: str, shots: int) -> list[Variant]:
+        places = [(name, learner, shots) for name in grid.variants]
+        return [Variant(k, p[0], runs[p], rows.get(p)) for k, p in enumerate(places)]
+
+    groups = [
+        Group(learner, shots, variants(learner, shots))
+        for shots in grid.shots
+        for learner in grid.learners
+    ]
+    return Subject(grid.title, folder, groups, grid)
+
+
+def _row_of(summary: dict[str, Any]) -> dict[str, Any]:
+    """A finished run as a row of a comparison; its intervals are over test tasks."""
+    return {
+        "seeds": [summary["seed"]],
+        "accuracy": summary["accuracy"],
+        "per_domain": summary["accuracy"]["per_domain"],
+        "forgetting": summary["forgetting"],
+        "min_share": (summary["memory"] or {}).get("min_share"),
+        "detection": summary["detection"],
+    }
+
+
+def _segments(config: RunConfig, summary: dict[str, Any] | None) -> list[tuple[str, int]]:
+    if summary is not None:
+        return [(str(domain), int(steps)) for domain, steps in summary["segments"]]
+    try:
+        return [(segment.domain, segment.steps) for segment in plan(config).segments]
+    except MetadriftError:
+        return []
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return read_lines(path)
+    except ValueError as error:
+        raise MetadriftError(f"{path} has a line that is not JSON: {error}") from None
