@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import signal
@@ -197,3 +198,13 @@ def wait_for(condition, seconds=120):
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
     monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "1")
+
+
+def test_live_curves_are_written_or_their_extra_is_named(config, tmp_path):
+    with_board = replace(config, method="reservoir", tensorboard=True, stage_tasks=0)
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(MetadriftError, match=r"metadrift\[tensorboard\]"):
+            start(with_board, tmp_path / "run", quiet=True)
+    else:
+        start(with_board, tmp_path / "run", quiet=True)
+        assert list((tmp_path / "run" / "tensorboard").iterdir())

@@ -73,6 +73,8 @@ class RunSettings:
     """Steps between two lines of metrics.jsonl."""
     variance_every: int = 0
     """Measure the replay gradient's variance, PETS against uniform, every so many steps."""
+    tensorboard: bool = False
+    """Also write live curves for TensorBoard (the extra metadrift[tensorboard])."""
     on_nan: Literal["stop", "skip"] = "stop"
     """What to do when the loss or a gradient is NaN or infinite; skip counts such steps."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

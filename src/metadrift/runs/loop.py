@@ -26,6 +26,7 @@ from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS
+from metadrift.runs.board import Board
 from metadrift.runs.build import Parts, build, plan
 from metadrift.runs.checkpoint import (
     checkpoints,
@@ -95,6 +96,7 @@ class _Run:
         self.config, self.folder = config, folder
         self.parts: Parts = build(config, folder)
         self.recorder = Recorder(folder, config.log_every)
+        self.board = Board(folder) if config.tensorboard else None
         self.step = 0
         self.stages: list[dict[str, float]] = []
         self.reports: list[int] = []
@@ -116,6 +118,8 @@ class _Run:
             accuracy = self._evaluate(self.config.test_tasks)
         finally:
             self.progress.close()
+            if self.board:
+                self.board.close()
         summary = summarise(
             self.config,
             self.parts,
@@ -170,6 +174,8 @@ class _Run:
         line = self.recorder.step(self.step - 1, record, **self._memory(self.step))
         if line:
             self.progress.update(line)
+            if self.board:
+                self.board.show(line)
 
     def _memory(self, step: int) -> dict[str, Any]:
         """Shares of memory by latent and by true domain, when a line of metrics is due."""
