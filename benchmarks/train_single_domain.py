@@ -22,7 +22,10 @@ from metadrift.domains.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate
 from metadrift.learners import MetaLearner, assert_finite, make_learner
 from metadrift.learners.allocator import keep_freed_memory
+from metadrift.replay import Augment
 from metadrift.tasks import TaskBatch, TaskGeometry
+
+AUGMENT = Augment(shift=0.08, scale=0.1, rotation=10)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Arguments:
     shots: int = 1  # support images a class
     test_shots: tuple[int, ...] = ()  # support images a class in testing; as in training if none
     rotate: bool = False  # turn each class of a training task by a random quarter turn
+    augment: bool = False  # shift, turn and scale each training image a little, on its own
     queries: int = 10  # query images a class in training; 15 in testing
     tasks: int = 4  # tasks a step
     steps: int = 4000  # training steps
@@ -78,7 +82,9 @@ def train(a: Arguments, pack: Pack) -> dict[str, Any]:
     begin = time.perf_counter()
     for step in range(1, a.steps + 1):
         tasks = sampler.draw(a.tasks, rng)
-        outcome = learner(turned(tasks, rng) if a.rotate else tasks)
+        tasks = turned(tasks, rng) if a.rotate else tasks
+        tasks = AUGMENT(tasks, rng) if a.augment else tasks
+        outcome = learner(tasks)
         assert_finite(outcome.loss, where=f"step {step}, learning rate {a.rate}")
         optimiser.zero_grad()
         outcome.loss.mean().backward()
