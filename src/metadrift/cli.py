@@ -23,6 +23,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "compare",
         "run methods, learners, shots and seeds and compare them",
     ),
+    "paper list": (
+        "metadrift.experiments.paper",
+        "list_experiments",
+        "the paper's experiments and what they cost",
+    ),
+    "paper": (
+        "metadrift.experiments.paper",
+        "paper",
+        "run one, with the paper's numbers beside ours",
+    ),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (

@@ -1,0 +1,59 @@
+"""What the paper shows as figures, as tables: shares of memory and the variance of replay."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from metadrift.experiments.grid import Grid
+from metadrift.experiments.table import shares_table
+from metadrift.runs.files import read_json, write_atomically
+from metadrift.runs.record import read_lines
+
+CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform"]
+
+
+def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
+    """Print shares of memory where nothing was published to compare with, and variance curves.
+
+    The curves are also written to `variance.csv` in the comparison's folder.
+    """
+    curve = variance_curve(grid, folder)
+    if curve:
+        lines = [",".join(CURVE), *(",".join(f'"{cell}"' for cell in row) for row in curve)]
+        write_atomically(folder / "variance.csv", "\n".join(lines) + "\n")
+    if quiet:
+        return
+    if curve:
+        _print("trace of the replay gradient's covariance, mean over seeds", CURVE, curve)
+    elif not grid.published:
+        _print("share of memory %", *shares_table(read_json(folder / "comparison.json")))
+
+
+def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
+    """A row a measured step of each variant, mean over the seeds that have it."""
+    found: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+    for cell in grid.cells():
+        for event in read_lines(folder / cell.name / "events.jsonl"):
+            if event["event"] == "variance":
+                key = (cell.learner, cell.shots, cell.variant, event["step"])
+                found[key].append((event["uniform"], event["pets"]))
+    rows = []
+    for key, pairs in found.items():
+        uniform = sum(pair[0] for pair in pairs) / len(pairs)
+        pets = sum(pair[1] for pair in pairs) / len(pairs)
+        ratio = f"{pets / uniform:.2f}" if uniform > 0 else ""
+        rows.append([*map(str, key), f"{uniform:.4g}", f"{pets:.4g}", ratio])
+    return rows
+
+
+def _print(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title)
+    for row in rows:
+        table.add_row(*row)
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160).print(table)
