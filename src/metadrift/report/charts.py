@@ -1,0 +1,156 @@
+"""What a chart shows, apart from how it is drawn: the page draws it as SVG, papers get files.
+
+Colours are names: `m0`, `m1`, ... for methods, `d0`, `d1`, ... for domains, `ink` and `muted` for
+what belongs to neither. The page gives them one value by day and one by night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["%", "points", ""]
+METHODS, DOMAINS = 10, 10  # colours there are; then they begin again
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line, and where there are several seeds the band from the lowest to the highest."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    colour: str
+    variant: int | None = None
+    """What the page hides it by; None is never hidden."""
+    dashed: bool = False
+    dots: bool = False
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at a step."""
+
+    x: float
+    kind: Literal["change", "alarm"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stay in a domain."""
+
+    start: float
+    end: float
+    name: str
+    colour: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What every chart has: a file name, a title, and the variant that it is about, if one."""
+
+    slug: str
+    title: str
+    variant: int | None
+
+
+@dataclass(frozen=True)
+class LineChart(Chart):
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    unit: Unit = ""
+    marks: Sequence[Mark] = ()
+    spans: Sequence[Span] = ()
+    steps: float | None = None
+    """Where the x axis ends; by default where the data do."""
+
+
+@dataclass(frozen=True)
+class StackChart(Chart):
+    """Shares of a whole over the steps."""
+
+    x: Sequence[float]
+    layers: Sequence[Series]
+    spans: Sequence[Span]
+    steps: float
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value with its interval, and the single values that it is the mean of."""
+
+    name: str
+    value: float
+    colour: str
+    variant: int
+    low: float | None = None
+    high: float | None = None
+    each: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class DotChart(Chart):
+    """Values with intervals, in rows; a row may hold several dots, one below the other."""
+
+    x_label: str
+    rows: Sequence[tuple[str, Sequence[Dot]]]
+    unit: Unit = "%"
+    zero: bool = False
+    """Draw the line of no difference."""
+
+
+@dataclass(frozen=True)
+class RibbonChart(Chart):
+    """Rows of stays along the steps, with what happened in each."""
+
+    rows: Sequence[Ribbon]
+    steps: float
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    name: str
+    spans: Sequence[Span]
+    marks: Sequence[Mark] = ()
+    variant: int | None = None
+
+
+def shown(value: float | None, unit: Unit) -> str:
+    """A value as people read it.
+
+    Examples
+    --------
+    >>> shown(0.5123, "%"), shown(0.02, "points"), shown(0.00012345, ""), shown(None, "%")
+    ('51.2%', '+2.0', '0.0001234', '–')
+    """
+    if value is None:
+        return "–"
+    if unit == "%":
+        return f"{100 * value:.1f}%"
+    return f"{100 * value:+.1f}" if unit == "points" else f"{value:.4g}"
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from low to high, at most so many.
+
+    Examples
+    --------
+    >>> ticks(0, 410), ticks(0.31, 0.72)
+    ([0, 100, 200, 300, 400], [0.4, 0.5, 0.6, 0.7])
+    """
+    span = high - low
+    if not span > 0:
+        return [low]
+    power = 10.0**-12
+    while span / power > most * 10:
+        power *= 10
+    step = next(power * f for f in (1, 2, 5, 10, 20, 50) if span / (power * f) <= most)
+    first = -int(-low // step) if low >= 0 else int(low / step)
+    found = [round(step * k, 12) for k in range(first, first + most + 2)]
+    return [int(t) if t == int(t) else t for t in found if low <= t <= high]

@@ -1,0 +1,177 @@
+"""The tables of a group, and the same as Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from metadrift.experiments.table import difference, percent
+from metadrift.report.plots import accuracy_dot
+from metadrift.report.subject import Group, Variant
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What people read, and for machines the number behind it with its interval."""
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One row a variant; the first column is its name."""
+
+    slug: str
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    variants: list[int]
+    """The variant of each row, that the page hides it by."""
+
+
+def tables_of(group: Group) -> list[Table]:
+    """The headline, accuracy by domain, and the budget of time and memory."""
+    known = [variant for variant in group.variants if variant.row]
+    if not known:
+        return []
+    keys = [variant.key for variant in known]
+    head = [_headline(variant) for variant in known]
+    columns = list(dict.fromkeys(name for row in head for name in row))
+    columns = [c for c in columns if any(row.get(c, Cell("")).text for row in head)]
+    rows = [[row.get(c, Cell("")) for c in columns] for row in head]
+    domains = [
+        [Cell(v.label), *(_domain(v, name) for name in group.domains), _accuracy(v)] for v in known
+    ]
+    budget = [_budget(variant) for variant in known]
+    spent = list(dict.fromkeys(name for row in budget for name in row))
+    costs = [[row.get(c, Cell("")) for c in spent] for row in budget]
+    return [
+        Table("headline", "Accuracy, difference, memory, detection", columns, rows, keys),
+        Table("by-domain", "Accuracy %", ["variant", *group.domains, "mean"], domains, keys),
+        Table("budget", "Time and memory, mean of a run", spent, costs, keys),
+    ]
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown; a name cannot break out of its cell."""
+    lines = [
+        table.columns,
+        ["---"] * len(table.columns),
+        *([c.text for c in r] for r in table.rows),
+    ]
+    cells = [[" ".join(word.split()) for word in line] for line in lines]
+    marks = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
+    return "".join("| " + " | ".join(w.translate(marks) for w in row) + " |\n" for row in cells)
+
+
+def latex(table: Table) -> str:
+    """The table in LaTeX, with booktabs."""
+    lines = [" & ".join(_tex(c.text) for c in row) + r" \\" for row in table.rows]
+    head = " & ".join(_tex(name) for name in table.columns) + r" \\"
+    begin = r"\begin{tabular}{l" + "r" * (len(table.columns) - 1) + "}"
+    parts = [begin, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(parts) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """Numbers as numbers: accuracy and shares from 0 to 1, and the ends of the intervals."""
+    out = io.StringIO()
+    wide = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
+    names = [
+        [name, f"{name} low", f"{name} high"] if w else [name]
+        for name, w in zip(table.columns, wide, strict=True)
+    ]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([name for group in names for name in group])
+    for row in table.rows:
+        cells: list[Any] = []
+        for cell, w in zip(row, wide, strict=True):
+            plain = cell.text if cell.value is None else cell.value
+            cells += [plain, cell.low, cell.high] if w else [plain]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def _headline(variant: Variant) -> dict[str, Cell]:
+    row = variant.row
+    assert row is not None
+    cells = {"variant": Cell(variant.label), "accuracy %": _accuracy(variant)}
+    if row.get("published"):
+        printed = row["published"]
+        text = f"{printed['mean']:.1f} ± {printed['half_width']:.1f}"
+        cells["published %"] = Cell(text, printed["mean"] / 100)
+    gap = row.get("difference")
+    if gap:
+        low, high = gap["t95"]
+        cells[f"to {gap['to']}"] = Cell(difference(gap), gap["mean"], low, high)
+    domains = [_domain(variant, name) for name in row["per_domain"]]
+    worst = min(domains, key=lambda cell: cell.value or 0.0)
+    cells["worst domain %"] = Cell(percent(worst.value), worst.value)
+    cells["forgetting"] = _share(row["forgetting"])
+    cells["smallest share of memory %"] = _share(row["min_share"])
+    found = row.get("detection")
+    if found:
+        share = f"{found['detected']} of {found['true_changes']}"
+        cells["changes found"] = Cell(share, found["detected"])
+        cells["false alarms"] = Cell(str(found["false_alarms"]), found["false_alarms"])
+        if found["mean_delay"] is not None:
+            cells["delay, steps"] = Cell(f"{found['mean_delay']:.0f}", found["mean_delay"])
+    seeds = row["seeds"]
+    cells["seeds"] = Cell(str(len(seeds)), len(seeds))
+    return cells
+
+
+def _accuracy(variant: Variant, domain: str | None = None) -> Cell:
+    dot = accuracy_dot(variant, domain)
+    half = None if dot.high is None else dot.high - dot.value
+    return Cell(percent(dot.value, half), dot.value, dot.low, dot.high)
+
+
+def _domain(variant: Variant, name: str) -> Cell:
+    known = variant.row and name in variant.row["per_domain"]
+    return _accuracy(variant, name) if known else Cell("")
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(percent(value), value)
+
+
+def _budget(variant: Variant) -> dict[str, Cell]:
+    done = [run.summary for run in variant.runs if run.summary]
+    timing = [summary["timing"] for summary in done]
+    cells = {"variant": Cell(variant.label)}
+    wall = fmean(t["wall_s"] for t in timing)
+    cells["training s"] = Cell(f"{wall:,.0f}", wall)
+    rates = [t["steps_per_s"] for t in timing if t.get("steps_per_s")]
+    if rates:
+        cells["steps/s"] = Cell(f"{fmean(rates):.2f}", fmean(rates))
+    shares = [t["overhead"] for t in timing if t.get("overhead")]
+    for name in dict.fromkeys(key for share in shares for key in share):
+        mean = fmean(share.get(name, 0.0) for share in shares)
+        cells[f"{name} % of time"] = _share(mean)
+    for title, sizes in (
+        ("task memory MB", [(s.get("memory") or {}).get("bytes") for s in done]),
+        ("peak process MB", [t.get("peak_rss_bytes") for t in timing]),
+    ):
+        known = [size for size in sizes if size]
+        if known:
+            cells[title] = Cell(f"{fmean(known) / 1e6:,.1f}", fmean(known) / 1e6)
+    return cells
+
+
+def _tex(text: str) -> str:
+    special = {c: "\\" + c for c in "&%$#_{}"} | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "±": r"$\pm$",
+    }
+    return " ".join(text.split()).translate(str.maketrans(special))
