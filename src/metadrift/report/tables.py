@@ -166,7 +166,8 @@ def _budget(variant: Variant) -> dict[str, Cell]:
 
 
 def _tex(text: str) -> str:
-    special = {c: "\\" + c for c in "&%$#_{}"} | {
+    special: dict[str, str | int | None] = {c: "\\" + c for c in "&%$#_{}"}
+    special |= {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",

@@ -1,0 +1,94 @@
+"""A few test tasks with what the learner of the last checkpoint says about them, as pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from metadrift.domains.sampler import TaskSampler
+from metadrift.errors import MetadriftError
+from metadrift.evaluation.protocol import evaluation_tasks
+from metadrift.report.subject import RunData
+from metadrift.runs.build import build_learner, plan
+from metadrift.runs.checkpoint import checkpoints, load_checkpoint
+from metadrift.streams import open_packs
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+QUERIES_SHOWN = 2  # of each class
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query image, whether its class was named rightly, and the two classes (from 1)."""
+
+    image: str
+    right: bool
+    truth: int
+    answer: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """One task of a domain: a support image of each class, and some queries."""
+
+    domain: str
+    accuracy: float
+    support: list[str]
+    queries: list[Query]
+
+
+def examples_of(run: RunData) -> list[Example]:
+    """The first evaluation task of every domain, answered by the last checkpoint's learner.
+
+    No checkpoint, or packs that are not there any more, give none.
+    """
+    saved = checkpoints(run.folder / "checkpoints")
+    if not saved:
+        return []
+    config = run.config
+    try:
+        benchmark = plan(config)
+        packs = open_packs(benchmark, config.data, config.size)
+        channels = max(pack.channels for pack in packs.values())
+        geometry = TaskGeometry(config.ways, config.shots, config.queries)
+        learner = build_learner(config, next(iter(packs.values())).image_size)
+        learner.load_state_dict(load_checkpoint(saved[-1])["method"]["learner"])
+        learner.eval()
+        found = []
+        for name in benchmark.domains:
+            sampler = TaskSampler(packs[name], config.split, geometry, channels)
+            rows = evaluation_tasks(sampler, name, tasks=1, seed=config.seed)
+            found.append(_example(name, learner, sampler.gather(rows)))
+    except (MetadriftError, KeyError, RuntimeError):  # RuntimeError: weights of another shape
+        return []
+    return found
+
+
+def _example(domain: str, learner: torch.nn.Module, tasks: TaskBatch) -> Example:
+    g = tasks.geometry
+    with torch.enable_grad():  # learners with an inner loop need it
+        outcome = learner(tasks)
+    answers = outcome.logits[0].argmax(-1).view(g.ways, g.queries)
+    images = tasks.images[0].permute(0, 2, 3, 1).numpy()
+    first = g.ways * g.shots
+    queries = [
+        Query(_png(images[first + c * g.queries + q]), answer == c, c + 1, answer + 1)
+        for c in range(g.ways)
+        for q in range(min(QUERIES_SHOWN, g.queries))
+        for answer in [int(answers[c, q])]
+    ]
+    support = [_png(images[c * g.shots]) for c in range(g.ways)]
+    return Example(domain, float(outcome.accuracy()[0]), support, queries)
+
+
+def _png(image: NDArray[np.uint8]) -> str:
+    """An image [H, W, C] as a data URI."""
+    file = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

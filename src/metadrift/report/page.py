@@ -1,0 +1,123 @@
+"""The report as one HTML page: nothing is fetched, every name is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from metadrift import __version__
+from metadrift.report.charts import DOMAINS, METHODS, RibbonChart
+from metadrift.report.examples import Example
+from metadrift.report.parts import parts_of
+from metadrift.report.plots import accuracy_dots
+from metadrift.report.subject import Group, RunData, Subject
+from metadrift.report.svg import draw
+from metadrift.report.tables import tables_of
+from metadrift.runs.config import to_toml
+from metadrift.runs.files import write_atomically
+
+WIDE = ("statistic-", "stream")
+"""Charts that are given the page's whole width."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Tasks with the learner's answers, by the variant's label."""
+
+    of: str
+    examples: list[Example]
+
+
+def write_page(subject: Subject, file: Path, pictures: list[Pictures] | None = None) -> None:
+    """Render and write the page, whole or not at all."""
+    write_atomically(file, render(subject, pictures or []))
+
+
+def render(subject: Subject, pictures: list[Pictures]) -> str:
+    """The page as text."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    script = _template("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.from_string(_template("page.html")).render(
+        subject=subject,
+        single=subject.grid is None,
+        groups=[_group(group) for group in subject.groups],
+        chips=[
+            {"key": v.key, "label": v.label, "colour": f"m{v.key % METHODS}", "oracle": v.oracle}
+            for v in subject.groups[0].variants
+        ],
+        unfinished=[_progress(run) for run in subject.runs if run.summary is None],
+        pictures=pictures,
+        notes=_notes(subject),
+        configuration=_configuration(subject),
+        made_with=_versions(subject),
+        draw=draw,
+        is_wide=lambda chart: chart.slug.startswith(WIDE) or isinstance(chart, RibbonChart),
+        # Only this script may run, whatever a name may hold.
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{digest}'",
+        script=Markup(script),  # our own files, not data
+        style=Markup(_template("page.css")),
+    )
+
+
+def _group(group: Group) -> dict[str, Any]:
+    tables = {table.slug: table for table in tables_of(group)}
+    return {
+        "title": group.title,
+        "id": f"{group.learner}-{group.shots}",
+        "headline": tables.get("headline"),
+        "by_domain": tables.get("by-domain"),
+        "budget": tables.get("budget"),
+        "dots": accuracy_dots(group),
+        "parts": parts_of(group),
+        "domains": [(name, f"d{n % DOMAINS}") for n, name in enumerate(group.domains)],
+        "one_seed": all(len(v.runs) == 1 for v in group.variants),
+    }
+
+
+def _progress(run: RunData) -> dict[str, Any]:
+    last = run.metrics[-1] if run.metrics else {}
+    return {
+        "name": run.folder.name,
+        "step": run.step,
+        "steps": run.steps,
+        "share": run.step / run.steps if run.steps else 0.0,
+        "accuracy": last.get("accuracy"),
+    }
+
+
+def _notes(subject: Subject) -> list[str]:
+    if subject.grid is None:
+        return []
+    source = [f"Published numbers: {subject.grid.source}"] if subject.grid.source else []
+    return [*subject.grid.notes, *source]
+
+
+def _configuration(subject: Subject) -> list[tuple[str, str]]:
+    if subject.grid is None:
+        return [("config.toml", to_toml(subject.runs[0].config))]
+    grid = subject.grid
+    return [
+        ("What is compared", json.dumps(grid.variants, indent=1, ensure_ascii=False)),
+        ("Settings of all runs", json.dumps(grid.settings, indent=1, ensure_ascii=False)),
+    ]
+
+
+def _versions(subject: Subject) -> str:
+    found = [run.summary["versions"] for run in subject.runs if run.summary]
+    text = ", ".join(f"{name} {version}" for name, version in found[0].items()) if found else ""
+    page = f"page by metadrift {__version__}"
+    return f"runs by {text}; {page}" if text else page
+
+
+def _template(name: str) -> str:
+    return (resources.files("metadrift.report") / "templates" / name).read_text(encoding="utf-8")
