@@ -69,6 +69,8 @@ class LineChart(Chart):
     spans: Sequence[Span] = ()
     steps: float | None = None
     """Where the x axis ends; by default where the data do."""
+    from_zero: bool = True
+    """Whether the y axis begins at 0, where it has no unit."""
 
 
 @dataclass(frozen=True)

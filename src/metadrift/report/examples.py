@@ -79,8 +79,8 @@ def _example(domain: str, learner: torch.nn.Module, tasks: TaskBatch) -> Example
     first = g.ways * g.shots
     queries = [
         Query(_png(images[first + c * g.queries + q]), answer == c, c + 1, answer + 1)
-        for c in range(g.ways)
         for q in range(min(QUERIES_SHOWN, g.queries))
+        for c in range(g.ways)
         for answer in [int(answers[c, q])]
     ]
     support = [_png(images[c * g.shots]) for c in range(g.ways)]

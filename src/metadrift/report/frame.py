@@ -114,14 +114,15 @@ class Frame:
             else:
                 self.alarm(at, self.top, mark.text)
 
-    def alarm(self, x: float, y: float, tip: str) -> None:
+    def alarm(self, x: float, y: float, tip: str, way: int = 1) -> None:
+        """A triangle that points down to its place, or up with `way` -1."""
         self.add(
             '<path class="alarm" d="M{a} {y}H{b}L{x} {z}Z" data-tip="{t}"/>',
             a=x - 5,
             b=x + 5,
             x=x,
-            y=y - 3,
-            z=y + 6,
+            y=y - 3 * way,
+            z=y + 6 * way,
             t=tip,
         )
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from metadrift import __version__
-from metadrift.report.charts import DOMAINS, METHODS, RibbonChart
+from metadrift.report.charts import DOMAINS, METHODS
 from metadrift.report.examples import Example
 from metadrift.report.parts import parts_of
 from metadrift.report.plots import accuracy_dots
@@ -24,7 +24,7 @@ from metadrift.report.tables import tables_of
 from metadrift.runs.config import to_toml
 from metadrift.runs.files import write_atomically
 
-WIDE = ("statistic-", "stream")
+WIDE = ("statistic-", "stream", "domains")
 """Charts that are given the page's whole width."""
 
 
@@ -60,7 +60,7 @@ def render(subject: Subject, pictures: list[Pictures]) -> str:
         configuration=_configuration(subject),
         made_with=_versions(subject),
         draw=draw,
-        is_wide=lambda chart: chart.slug.startswith(WIDE) or isinstance(chart, RibbonChart),
+        is_wide=lambda chart: chart.slug.startswith(WIDE),
         # Only this script may run, whatever a name may hold.
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{digest}'",

@@ -180,7 +180,7 @@ def replay_variance(group: Group) -> list[Chart]:
         ("variance-measured", "Measured with exact gradients", measured),
     ]
     return [
-        LineChart(slug, title, None, "step", "ratio", lines, steps=_steps(group))
+        LineChart(slug, title, None, "step", "ratio", lines, steps=_steps(group), from_zero=False)
         for slug, title, lines in found
         if lines
     ]

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from metadrift.report.charts import (
     Chart,
+    Dot,
     DotChart,
     LineChart,
     RibbonChart,
@@ -16,7 +17,7 @@ from metadrift.report.charts import (
     Unit,
     shown,
 )
-from metadrift.report.frame import BOTTOM, STRIP, TOP, Frame, steps_of
+from metadrift.report.frame import BOTTOM, TOP, Frame, steps_of
 
 
 def draw(chart: Chart, width: int = 380) -> Markup:
@@ -37,7 +38,9 @@ def _line(chart: LineChart, width: int) -> Markup:
     if chart.unit == "%":
         low, high = max(0.0, low - 0.03), min(1.0, high + 0.03)
     else:
-        low, high = min(low, 0.0), high + 0.06 * ((high - low) or 1.0)
+        low = min(low, 0.0) if chart.from_zero else low
+        room = 0.06 * ((high - low) or 1.0)
+        low, high = low - (room if chart.spans or not chart.from_zero else 0.0), high + room
     end = chart.steps or max((x for s in chart.series for x in s.x), default=1.0)
     frame = Frame(width, 220 if width > 500 else 200, 46, (0.0, end), (low, high))
     one = len({span.name for span in chart.spans}) == 1
@@ -80,7 +83,7 @@ def _line(chart: LineChart, width: int) -> Markup:
 
 
 def _stack(chart: StackChart, width: int) -> Markup:
-    frame = Frame(width, 200, 46, (0.0, chart.steps), (0.0, 1.0))
+    frame = Frame(width, 200, 46, (0.0, chart.steps), (-0.07, 1.0))
     frame.x_axis("step")
     frame.y_axis("share of memory", "%")
     below = [0.0] * len(chart.x)
@@ -94,12 +97,6 @@ def _stack(chart: StackChart, width: int) -> Markup:
             c=layer.colour,
         )
         below = above
-    frame.add(
-        '<rect class="gap" x="{x}" y="{y}" width="{w}" height="2"/>',
-        x=frame.left,
-        y=frame.bottom - STRIP - 2,
-        w=frame.right - frame.left,
-    )
     frame.strip(chart.spans)
     return frame.svg(f"memory of {chart.title}", _hover(list(reversed(chart.layers)), "%"))
 
@@ -132,7 +129,7 @@ def _dots(chart: DotChart, width: int) -> Markup:
         frame.text(frame.left - 8, middle + 4, _short(name, frame.left - 12), "end", "name")
         for number, dot in enumerate(row):
             y = at + gap / 2 + pitch * (number + 0.5)
-            _one_dot(frame, chart, name, dot, y)
+            _one_dot(frame, chart, name, dot, y, low, high)
         at += len(row) * pitch + gap
         frame.add(
             '<line class="grid" x1="{a}" x2="{b}" y1="{y}" y2="{y}"/>',
@@ -143,11 +140,13 @@ def _dots(chart: DotChart, width: int) -> Markup:
     return frame.svg(chart.title)
 
 
-def _one_dot(frame: Frame, chart: DotChart, row: str, dot: Any, y: float) -> None:
+def _one_dot(
+    frame: Frame, chart: DotChart, row: str, dot: Dot, y: float, low: float, high: float
+) -> None:
     tip = f"{dot.name}: {shown(dot.value, chart.unit)}"
     if row != dot.name and chart.unit == "%":
         tip = f"{row}, {tip}"
-    if dot.low is not None:
+    if dot.low is not None and dot.high is not None:
         tip += f" [{shown(dot.low, chart.unit)}, {shown(dot.high, chart.unit)}]"
     frame.add(
         '<g data-variant="{v}" data-tip="{t}" style="color:var(--{c})">',
@@ -161,12 +160,12 @@ def _one_dot(frame: Frame, chart: DotChart, row: str, dot: Any, y: float) -> Non
         y=y - 6.5,
         w=frame.right - frame.left,
     )
-    if dot.low is not None:
+    if dot.low is not None and dot.high is not None:
         frame.add(
             '<path class="whisker" d="M{a} {t}v6m0 -3H{b}m0 -3v6"/>',
-            a=frame.x(dot.low),
+            a=frame.x(max(dot.low, low)),
             t=y - 3,
-            b=frame.x(dot.high),
+            b=frame.x(min(dot.high, high)),
         )
     for value in dot.each:
         frame.add('<circle class="seed" cx="{x}" cy="{y}" r="2"/>', x=frame.x(value), y=y)
@@ -189,7 +188,7 @@ def _ribbon(chart: RibbonChart, width: int) -> Markup:
                 middle = (frame.x(span.start) + frame.x(span.end)) / 2
                 frame.text(middle, top + thick / 2 + 4, span.label, kind="on")
         for mark in row.marks:
-            frame.alarm(frame.x(mark.x), top - 3, mark.text)
+            frame.alarm(frame.x(mark.x), top + thick + 4, mark.text, -1)
         frame.add("</g>")
     return frame.svg(chart.title)
 

@@ -42,19 +42,14 @@ def tables_of(group: Group) -> list[Table]:
         return []
     keys = [variant.key for variant in known]
     head = [_headline(variant) for variant in known]
-    columns = list(dict.fromkeys(name for row in head for name in row))
-    columns = [c for c in columns if any(row.get(c, Cell("")).text for row in head)]
-    rows = [[row.get(c, Cell("")) for c in columns] for row in head]
     domains = [
         [Cell(v.label), *(_domain(v, name) for name in group.domains), _accuracy(v)] for v in known
     ]
     budget = [_budget(variant) for variant in known]
-    spent = list(dict.fromkeys(name for row in budget for name in row))
-    costs = [[row.get(c, Cell("")) for c in spent] for row in budget]
     return [
-        Table("headline", "Accuracy, difference, memory, detection", columns, rows, keys),
+        Table("headline", "Accuracy, difference, memory, detection", *_aligned(head), keys),
         Table("by-domain", "Accuracy %", ["variant", *group.domains, "mean"], domains, keys),
-        Table("budget", "Time and memory, mean of a run", spent, costs, keys),
+        Table("budget", "Time and memory, mean of a run", *_aligned(budget), keys),
     ]
 
 
@@ -98,10 +93,20 @@ def comma_separated(table: Table) -> str:
     return out.getvalue()
 
 
+def _aligned(rows: list[dict[str, Cell]]) -> tuple[list[str], list[list[Cell]]]:
+    """Columns and rows; the fullest row leads the order, a column that is empty is left out."""
+    fullest = max(rows, key=len)
+    names = list(dict.fromkeys([*fullest, *(name for row in rows for name in row)]))
+    names = [name for name in names if any(row.get(name, Cell("")).text for row in rows)]
+    return names, [[row.get(name, Cell("")) for name in names] for row in rows]
+
+
 def _headline(variant: Variant) -> dict[str, Cell]:
     row = variant.row
     assert row is not None
-    cells = {"variant": Cell(variant.label), "accuracy %": _accuracy(variant)}
+    seeds = len(row["seeds"])
+    cells = {"variant": Cell(variant.label), "seeds": Cell(str(seeds), seeds)}
+    cells["accuracy %"] = _accuracy(variant)
     if row.get("published"):
         printed = row["published"]
         text = f"{printed['mean']:.1f} ± {printed['half_width']:.1f}"
@@ -113,7 +118,7 @@ def _headline(variant: Variant) -> dict[str, Cell]:
     domains = [_domain(variant, name) for name in row["per_domain"]]
     worst = min(domains, key=lambda cell: cell.value or 0.0)
     cells["worst domain %"] = Cell(percent(worst.value), worst.value)
-    cells["forgetting"] = _share(row["forgetting"])
+    cells["forgetting, points"] = _share(row["forgetting"])
     cells["smallest share of memory %"] = _share(row["min_share"])
     found = row.get("detection")
     if found:
@@ -122,8 +127,6 @@ def _headline(variant: Variant) -> dict[str, Cell]:
         cells["false alarms"] = Cell(str(found["false_alarms"]), found["false_alarms"])
         if found["mean_delay"] is not None:
             cells["delay, steps"] = Cell(f"{found['mean_delay']:.0f}", found["mean_delay"])
-    seeds = row["seeds"]
-    cells["seeds"] = Cell(str(len(seeds)), len(seeds))
     return cells
 
 

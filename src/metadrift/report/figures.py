@@ -1,0 +1,164 @@
+"""The charts as PNG and SVG files and the tables as Markdown, LaTeX and CSV, for papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from metadrift.report.charts import Chart, DotChart, LineChart, RibbonChart, Span, StackChart
+from metadrift.report.parts import parts_of
+from metadrift.report.plots import accuracy_dots
+from metadrift.report.subject import Group, Subject
+from metadrift.report.tables import Table, comma_separated, latex, markdown, tables_of
+from metadrift.runs.files import write_atomically
+
+METHOD_COLOURS = "#3268c4 #d5760b #0b8f6a #bd3c86 #7656d1 #1089ad #8f5b34 #5d6b7c #c33d3d #7d8a12"
+DOMAIN_COLOURS = "#8fb3e0 #f3bd74 #8fcfab #e59ab0 #baa6e2 #92d3da #d2bb97 #bcc474 #b3b6c4 #dba9d5"
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "md": markdown,
+    "tex": latex,
+    "csv": comma_separated,
+}
+
+
+def write_figures(subject: Subject, folder: Path) -> list[Path]:
+    """Write everything into the folder; several learners or shots get a folder each."""
+    written: list[Path] = []
+    for group in subject.groups:
+        home = folder / f"{group.learner}-{group.shots}shot" if len(subject.groups) > 1 else folder
+        home.mkdir(parents=True, exist_ok=True)
+        for table in tables_of(group):
+            for ending, render in FORMATS.items():
+                written.append(home / f"{table.slug}.{ending}")
+                write_atomically(written[-1], render(table))
+        for name, chart in _named(group):
+            written += _draw(chart, home / name)
+    return written
+
+
+def _named(group: Group) -> list[tuple[str, Chart]]:
+    """Every chart with a file name of its own."""
+    charts = accuracy_dots(group) + [chart for part in parts_of(group) for chart in part.charts]
+    names: list[str] = []
+    for chart in charts:
+        again = names.count(chart.slug)
+        names.append(chart.slug if not again else f"{chart.slug}-{again + 1}")
+    return list(zip(names, charts, strict=True))
+
+
+def _draw(chart: Chart, stem: Path) -> list[Path]:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
+    # Names are text, never mathematics; the SVG keeps them as text, and has no date inside.
+    with rc_context(style | {"text.parse_math": False, "svg.fonttype": "none"}):
+        wide = isinstance(chart, RibbonChart) or bool(getattr(chart, "marks", ()))
+        figure = Figure(figsize=(7.0 if wide else 3.6, _height(chart)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(chart.title, fontsize=9)
+        painters: dict[type[Chart], Callable[[Any, Any], None]] = {
+            LineChart: _line,
+            StackChart: _stack,
+            DotChart: _dots,
+            RibbonChart: _ribbon,
+        }
+        painters[type(chart)](axes, chart)
+        files = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
+        figure.savefig(files[0], dpi=200, metadata={"Software": None})
+        figure.savefig(files[1], metadata={"Date": None})
+    return files
+
+
+def _line(axes: Any, chart: LineChart) -> None:
+    factor = 100 if chart.unit == "%" else 1
+    for series in chart.series:
+        y = [float("nan") if v is None else factor * v for v in series.y]
+        style = {"ls": "--" if series.dashed else "-", "marker": "o" if series.dots else None}
+        axes.plot(series.x, y, label=series.name, c=_hex(series.colour), lw=1.2, ms=2.5, **style)
+        if series.low:
+            ends = ([factor * (v or 0.0) for v in side] for side in (series.low, series.high))
+            axes.fill_between(series.x, *ends, color=_hex(series.colour), alpha=0.15, lw=0)
+    _shade(axes, chart.spans)
+    for mark in chart.marks:
+        if mark.kind == "change":
+            axes.axvline(mark.x, c="#68727c", ls=":", lw=0.8)
+        else:
+            axes.plot(
+                [mark.x], [1.02], "v", c="#c93a3a", ms=4, transform=axes.get_xaxis_transform()
+            )
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, xlim=(0, chart.steps))
+    axes.legend(frameon=False, fontsize=7)
+
+
+def _stack(axes: Any, chart: StackChart) -> None:
+    rows = [[100 * (v or 0.0) for v in layer.y] for layer in chart.layers]
+    colours = [_hex(layer.colour) for layer in chart.layers]
+    names = [layer.name for layer in chart.layers]
+    axes.stackplot(chart.x, rows, labels=names, colors=colours, lw=0)
+    axes.set(xlabel="step", ylabel="share of memory %", xlim=(0, chart.steps), ylim=(0, 100))
+    axes.legend(fontsize=6, loc="lower left")
+
+
+def _dots(axes: Any, chart: DotChart) -> None:
+    at, places, named = 0.0, [], set()
+    for _, row in chart.rows:
+        places.append(at + (len(row) - 1) / 2)
+        for dot in row:
+            label = dot.name if dot.name not in named and len(row) > 1 else None
+            named.add(dot.name)
+            ends = [[0.0], [0.0]]
+            if dot.low is not None and dot.high is not None:
+                ends = [[100 * (dot.value - dot.low)], [100 * (dot.high - dot.value)]]
+            axes.errorbar(
+                [100 * dot.value], [at], xerr=ends, fmt="o", c=_hex(dot.colour), ms=3.5, capsize=2,
+                lw=1, label=label,
+            )  # fmt: skip
+            at += 1
+        at += 0.8
+    if chart.zero:
+        axes.axvline(0, c="#1d2328", lw=0.8)
+    axes.set_yticks(places, [name for name, _ in chart.rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(chart.x_label)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, fontsize=7)
+
+
+def _ribbon(axes: Any, chart: RibbonChart) -> None:
+    for number, row in enumerate(chart.rows):
+        for span in row.spans:
+            long = span.end - span.start
+            axes.barh(number, long, left=span.start, color=_hex(span.colour), ec="w", height=0.6)
+            if long > chart.steps * 0.012 * len(span.label):
+                middle = span.start + long / 2
+                axes.text(middle, number, span.label, ha="center", va="center", fontsize=7)
+        axes.plot(
+            [m.x for m in row.marks], [number + 0.42] * len(row.marks), "^", c="#c93a3a", ms=4
+        )
+    axes.set_yticks(range(len(chart.rows)), [row.name for row in chart.rows])
+    axes.invert_yaxis()
+    axes.set(xlabel="step", xlim=(0, chart.steps))
+
+
+def _shade(axes: Any, spans: Any) -> None:
+    """One domain's stays in full height, all domains as a strip at the foot."""
+    top = 1.0 if len({span.name for span in spans}) == 1 else 0.03
+    span: Span
+    for span in spans:
+        axes.axvspan(
+            span.start, span.end, ymax=top, color=_hex(span.colour), alpha=0.3 if top == 1 else 1.0
+        )
+
+
+def _height(chart: Chart) -> float:
+    if isinstance(chart, DotChart):
+        return 0.8 + 0.17 * sum(len(row) + 0.8 for _, row in chart.rows)
+    return 0.8 + 0.35 * len(chart.rows) if isinstance(chart, RibbonChart) else 2.4
+
+
+def _hex(colour: str) -> str:
+    if colour[0] in "md" and colour[1:].isdigit():
+        return (METHOD_COLOURS if colour[0] == "m" else DOMAIN_COLOURS).split()[int(colour[1:])]
+    return "#1d2328"
