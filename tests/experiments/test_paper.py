@@ -191,8 +191,9 @@ def test_an_unknown_experiment_is_answered_with_the_known_ones():
 @pytest.mark.slow
 def test_a_tiny_experiment_shows_the_paper_s_numbers_beside_ours(tmp_path):
     command = [METADRIFT, "paper", "ablation", "--variants", "reservoir", "--scale", "0.001"]
-    command += ["--seeds", "0", "--shots", "1", "--workers", "1", "--out", tmp_path / "out"]
+    command += ["--seeds", "0", "--shots", "1", "--workers", "2", "--out", tmp_path / "out"]
     command += ["--queries", "2", "--test-tasks", "4", "--stage-tasks", "0", "--learn.filters", "4"]
+    command += ["--size", "12"]  # small images are quickly made
     environment = os.environ | {"METADRIFT_DATA": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
