@@ -15,7 +15,7 @@ from metadrift.errors import MetadriftError
 
 # command: (module, function, what it does)
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("metadrift.experiments.demo", "demo", "the main job, on the built-in domains"),
+    "demo": ("metadrift.report.demo", "demo", "the main job, on the built-in domains"),
     "run": ("metadrift.runs.commands", "run", "train one method on one benchmark and score it"),
     "resume": ("metadrift.runs.commands", "resume", "go on with a run that was stopped"),
     "compare": (
@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "paper",
         "run one, with the paper's numbers beside ours",
     ),
+    "report": ("metadrift.report.commands", "report", "one HTML page of a run or a comparison"),
+    "watch": ("metadrift.report.watch", "watch", "follow a run or a comparison in the terminal"),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (

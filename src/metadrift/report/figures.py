@@ -51,7 +51,7 @@ def _draw(chart: Chart, stem: Path) -> list[Path]:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    style = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
+    style: dict[Any, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
     # Names are text, never mathematics; the SVG keeps them as text, and has no date inside.
     with rc_context(style | {"text.parse_math": False, "svg.fonttype": "none"}):
         wide = isinstance(chart, RibbonChart) or bool(getattr(chart, "marks", ()))

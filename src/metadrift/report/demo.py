@@ -1,4 +1,4 @@
-"""`metadrift demo`: the main job in a few minutes, on the built-in domains."""
+"""`metadrift demo`: the main job in a few minutes, on the built-in domains, and its report."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from metadrift.errors import MetadriftError
 from metadrift.experiments.commands import run_grid
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.table import percent
+from metadrift.report.commands import make_report
 from metadrift.runs.files import read_json
 
 METHODS = ("sequential", "reservoir", "m2d3-pets")
@@ -50,6 +51,8 @@ def demo(out: Path = Path("runs"), scale: float = 0.05, seeds: int = 1) -> int:
     code = run_grid(grid, folder, workers=min(2, os.cpu_count() or 1))
     if code == 0:
         _tell(folder, [cell.name for cell in grid.cells() if cell.seed == 0])
+        page, _ = make_report(folder)
+        print(f"report: {page}")
     return code
 
 
