@@ -9,6 +9,7 @@ from __future__ import annotations
 import json as json_text
 import os
 import sys
+import tomllib
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -149,11 +150,9 @@ def load_experiment(name: str) -> Grid:
     >>> grid = load_experiment("memory-pnet")
     >>> grid.source
     'Table 3 (tab:ablation-memory1), Effect of Memory Capacity'
-    >>> grid.published[0]  # doctest: +ELLIPSIS
+    >>> grid.published[0]
     Published(variant='reservoir n=200', learner='protonet', shots=1, mean=34.12, half_width=1.12)
     """
-    import tomllib
-
     if name not in experiment_names():
         known = ", ".join(experiment_names())
         raise UsageError(f"the paper has no experiment {name!r}; there are {known}")
