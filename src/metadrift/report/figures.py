@@ -85,9 +85,8 @@ def _line(axes: Any, chart: LineChart) -> None:
         if mark.kind == "change":
             axes.axvline(mark.x, c="#68727c", ls=":", lw=0.8)
         else:
-            axes.plot(
-                [mark.x], [1.02], "v", c="#c93a3a", ms=4, transform=axes.get_xaxis_transform()
-            )
+            place = axes.get_xaxis_transform()
+            axes.plot([mark.x], [1.02], "v", c="#c93a3a", ms=4, transform=place, clip_on=False)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label, xlim=(0, chart.steps))
     axes.legend(frameon=False, fontsize=7)
 
@@ -117,6 +116,9 @@ def _dots(axes: Any, chart: DotChart) -> None:
             )  # fmt: skip
             at += 1
         at += 0.8
+    if chart.unit == "%":
+        low, high = axes.get_xlim()
+        axes.set_xlim(max(low, 0.0), min(high, 100.0))
     if chart.zero:
         axes.axvline(0, c="#1d2328", lw=0.8)
     axes.set_yticks(places, [name for name, _ in chart.rows])

@@ -222,5 +222,9 @@ def _path(frame: Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
 
 
 def _short(name: str, room: float) -> str:
-    most = max(4, int(room / 6.2))
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """A name that fits; the mark of an oracle is never what is cut off."""
+    most = max(14, int(room / 6.2))
+    if len(name) <= most:
+        return name
+    mark = " (oracle)" if name.endswith(" (oracle)") else ""
+    return name[: most - 1 - len(mark)] + "…" + mark

@@ -1,0 +1,39 @@
+"""Files for papers: every chart twice, every table in three formats."""
+
+import csv
+import xml.etree.ElementTree as ET
+
+from PIL import Image
+
+from metadrift.report.commands import make_report
+from metadrift.report.subject import read_subject
+from metadrift.report.tables import Cell, Table, comma_separated, latex, markdown, tables_of
+
+
+def test_every_chart_is_a_png_and_an_svg(comparison, tmp_path):
+    _, files = make_report(comparison, tmp_path / "p.html", tmp_path / "figures")
+    names = {file.name for file in files}
+    assert {"stream.png", "stream.svg", "memory-reservoir.png", "difference.svg"} <= names
+    assert all(file.stat().st_size for file in files)
+    with Image.open(tmp_path / "figures" / "stream.png") as image:
+        assert image.width > 1000
+    assert "stones" in "".join(ET.parse(tmp_path / "figures" / "stream.svg").getroot().itertext())
+
+
+def test_the_csv_has_numbers_with_their_intervals(comparison):
+    (group,) = read_subject(comparison).groups
+    text = comma_separated(tables_of(group)[0])
+    rows = {row["variant"]: row for row in csv.DictReader(text.splitlines())}
+    assert abs(float(rows["m2d3-pets"]["accuracy %"]) - 0.545) < 1e-9
+    assert float(rows["m2d3-pets"]["accuracy % low"]) < 0.545
+    assert abs(float(rows["m2d3-pets"]["to reservoir"]) - 0.04) < 1e-9
+
+
+def test_names_cannot_break_a_table():
+    table = Table("t", "t", ["a_b"], [[Cell("x|y & <b>_50%\n\\end{tabular}")]], [0])
+    assert markdown(table).splitlines()[2] == r"| x\|y &amp; &lt;b&gt;_50% \end{tabular} |"
+    line = latex(table).splitlines()[4]
+    assert line.startswith(
+        r"x|y \& \textless{}b\textgreater{}\_50\% \textbackslash{}end\{tabular\}"
+    )
+    assert next(csv.reader(comma_separated(table).splitlines())) == ["a_b"]
