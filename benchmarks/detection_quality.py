@@ -37,6 +37,7 @@ VARIANTS: tuple[Variant, ...] = ("plain", "inverted", "blurred", "turned", "swap
 PAPER = DetectionConfig(mode="paper")
 RULES: dict[str, tuple[DetectionConfig, bool]] = {  # settings, and whether it watches z
     "default": (DetectionConfig(), False),
+    "default, delta 8": (DetectionConfig(delta=8.0), False),
     "fourier": (DetectionConfig(mode="fourier"), False),
     "paper, as printed": (PAPER, True),
     "paper, sqrt": (replace(PAPER, sqrt=True), True),
@@ -86,22 +87,23 @@ class Score:
 class Source:
     """Features of batches of two tasks, drawn from the packs of a folder and kept on disk."""
 
-    def __init__(self, data: Path, cache: Path, channels: int = 3) -> None:
+    def __init__(self, data: Path, cache: Path, seed: int, channels: int = 3) -> None:
         packs = [open_pack(path.parent) for path in sorted(data.glob("*/pack.json"))]
         # Two names for the same images are one domain.
         self.packs = list({pack.sha256: pack for pack in packs}.values())
         self.cache = cache
+        self.seed = seed
         self.channels = channels
         self.extract = FrozenFeatures(channels)
 
-    def draw(self, pack: int, variant: Variant, shots: int, steps: int, seed: int) -> np.ndarray:
-        key = f"{self.packs[pack].sha256}-{variant}-{shots}-{steps}-{seed}-{self.extract.dim}"
+    def draw(self, pack: int, variant: Variant, shots: int, steps: int, part: int) -> np.ndarray:
+        key = f"{self.packs[pack].sha256}-{variant}-{shots}-{steps}-{part}-{self.seed}"
         file = self.cache / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
         if file.exists():
             return np.load(file, allow_pickle=False)
         geometry = TaskGeometry(5, shots, queries=1)
         sampler = TaskSampler(self.packs[pack], "train", geometry, self.channels)
-        rng = np.random.default_rng([seed, pack, shots, VARIANTS.index(variant)])
+        rng = np.random.default_rng([self.seed, part, pack, shots, VARIANTS.index(variant)])
         rows = []
         for _ in range(steps):
             batch = sampler.draw(2, rng)
@@ -131,7 +133,7 @@ def real_streams(
 ) -> Iterator[tuple[np.ndarray, list[int]]]:
     """Streams [steps, D] and their true changes; with variants, six looks of random packs."""
     for order in range(orders):
-        rng = np.random.default_rng([order, round(1000 * scale), shots, variants])
+        rng = np.random.default_rng([source.seed, order, round(1000 * scale), shots, variants])
         looks: list[tuple[int, Variant]] = [(p, "plain") for p in range(len(source.packs))]
         if variants:
             looks = [(p, v) for p, _ in looks for v in VARIANTS]
@@ -141,17 +143,19 @@ def real_streams(
         chosen = [looks[i] for i in rng.permutation(len(looks))[: len(LENGTHS)]]
         steps = [round(length * scale) for length in LENGTHS]
         parts = [
-            source.draw(pack, variant, shots, n, seed=1000 + order)
+            source.draw(pack, variant, shots, n, part=1000 + order)
             for (pack, variant), n in zip(chosen, steps, strict=False)
         ]
         starts = list(itertools.accumulate(map(len, parts)))
         yield np.concatenate(parts), starts[:-1]
 
 
-def gaussian_streams(scale: float, orders: int) -> Iterator[tuple[np.ndarray, list[int]]]:
+def gaussian_streams(
+    scale: float, orders: int, seed: int
+) -> Iterator[tuple[np.ndarray, list[int]]]:
     """Vectors of wild scales, heavy tails and strong correlation; a domain moves 10 of 40 means."""
     for order in range(orders):
-        rng = np.random.default_rng([order, 7])
+        rng = np.random.default_rng([seed, order, 7])
         mixing = rng.normal(size=(40, 40)) * 10.0 ** rng.uniform(-6, 6, 40)
         parts = []
         for length in LENGTHS:
@@ -171,7 +175,7 @@ def trained_streams(
     """
     geometry = TaskGeometry(5, shots, queries=5)
     for order in range(orders):
-        rng = np.random.default_rng([order, 8])
+        rng = np.random.default_rng([source.seed, order, 8])
         learner = make_learner(
             "protonet",
             image_size=source.packs[0].image_size,
@@ -232,6 +236,7 @@ def main(
     variant_orders: int = 8,
     network_orders: int = 0,
     cache: Path | None = None,
+    seed: int = 0,
 ) -> None:
     """Print the tables.
 
@@ -249,11 +254,13 @@ def main(
         Orders in which a ProtoNet trains, 1-shot, and its own embedding is watched.
     cache
         Where features are kept between calls; a temporary folder if not given.
+    seed
+        Another seed draws other orders and other tasks.
     """
     torch.set_num_threads(1)
-    everything, ours = list(RULES), ["default", "fourier"]
+    everything, ours = list(RULES), ["default", "default, delta 8", "fourier"]
     with tempfile.TemporaryDirectory() as temporary:
-        source = Source(data, cache or Path(temporary))
+        source = Source(data, cache or Path(temporary), seed)
         source.cache.mkdir(parents=True, exist_ok=True)
         for shots in (1, 5):
             for scale, n in ((0.05, orders), (0.2, orders_long)):
@@ -295,7 +302,7 @@ def main(
                     lambda part=part: iter([(rows[:, part], true) for rows, true in streams]),
                     everything,
                 )
-    table("Synthetic vectors, scale 0.05", 0.05, lambda: gaussian_streams(0.05, orders), ours)
+    table("Synthetic vectors, scale 0.05", 0.05, lambda: gaussian_streams(0.05, orders, seed), ours)
 
 
 if __name__ == "__main__":
