@@ -8,7 +8,7 @@ from typing import Any
 
 from metadrift.report.charts import Chart, DotChart, LineChart, RibbonChart, Span, StackChart
 from metadrift.report.parts import parts_of
-from metadrift.report.plots import accuracy_dots
+from metadrift.report.scores import accuracy_dots
 from metadrift.report.subject import Group, Subject
 from metadrift.report.tables import Table, comma_separated, latex, markdown, tables_of
 from metadrift.runs.files import write_atomically

@@ -17,7 +17,7 @@ from metadrift import __version__
 from metadrift.report.charts import DOMAINS, METHODS
 from metadrift.report.examples import Example
 from metadrift.report.parts import parts_of
-from metadrift.report.plots import accuracy_dots
+from metadrift.report.scores import accuracy_dots
 from metadrift.report.subject import Group, RunData, Subject
 from metadrift.report.svg import draw
 from metadrift.report.tables import tables_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from metadrift.report import plots
+from metadrift.report import plots, scores
 from metadrift.report.charts import Chart
 from metadrift.report.subject import Group
 
@@ -33,7 +33,7 @@ PARTS: list[tuple[str, str, str, Callable[[Group], list[Chart]]]] = [
         "Accuracy by domain",
         "Unseen classes of every domain, after the whole stream. Whiskers are 95 % intervals; "
         "small dots are seeds.",
-        plots.domain_dots,
+        scores.domain_dots,
     ),
     (
         "over-time",

@@ -12,8 +12,6 @@ from metadrift.report.charts import (
     DOMAINS,
     METHODS,
     Chart,
-    Dot,
-    DotChart,
     LineChart,
     Mark,
     Ribbon,
@@ -24,41 +22,6 @@ from metadrift.report.charts import (
 )
 from metadrift.report.subject import Group, RunData, Variant
 from metadrift.report.thinning import Points, averaged, peaks_kept
-
-
-def accuracy_dots(group: Group) -> list[Chart]:
-    """Mean accuracy of each variant, and its paired difference to the reference."""
-    known = [v for v in group.variants if v.row]
-    rows = [(v.label, [accuracy_dot(v)]) for v in known]
-    charts: list[Chart] = []
-    if len(known) > 1:
-        charts.append(
-            DotChart("accuracy", "Mean accuracy of all domains", None, "accuracy %", rows)
-        )
-    gaps = [
-        (v.label, [_gap(v, v.row["difference"])])
-        for v in known
-        if v.row and v.row.get("difference")
-    ]
-    if gaps:
-        title = "Difference to the reference, paired by seed"
-        charts.append(
-            DotChart("difference", title, None, "points of accuracy", gaps, "points", zero=True)
-        )
-    return charts
-
-
-def domain_dots(group: Group) -> list[Chart]:
-    """Accuracy of each variant on each domain."""
-    known = [v for v in group.variants if v.row]
-    rows = [
-        (name, [accuracy_dot(v, name) for v in known if v.row and name in v.row["per_domain"]])
-        for name in group.domains
-    ]
-    rows = [row for row in rows if row[1]]
-    if not rows:
-        return []
-    return [DotChart("domains", "Accuracy by domain", None, "accuracy %", rows)]
 
 
 def accuracy_over_time(group: Group) -> list[Chart]:
@@ -216,28 +179,6 @@ def learning_curves(group: Group) -> list[Chart]:
     return charts
 
 
-def accuracy_dot(variant: Variant, domain: str | None = None) -> Dot:
-    """A variant's accuracy with its interval: over seeds, or over test tasks with one seed."""
-    assert variant.row is not None
-    cell = variant.row["accuracy"] if domain is None else variant.row["per_domain"][domain]
-    scores = [run.summary["accuracy"] for run in variant.runs if run.summary]
-    each = [s if domain is None else s["per_domain"][domain] for s in scores]
-    half = _finite(cell.get("ci95"))
-    if half is None and len(each) == 1:
-        half = _finite(each[0].get("ci95"))
-    mean = float(cell["mean"])
-    low, high = (None, None) if half is None else (mean - half, mean + half)
-    values = [float(s["mean"]) for s in each] if len(each) > 1 else []
-    return Dot(variant.label, mean, f"m{variant.key % METHODS}", variant.key, low, high, values)
-
-
-def _gap(variant: Variant, difference: dict[str, Any]) -> Dot:
-    low, high = (_finite(end) for end in difference["t95"])
-    name = f"{variant.label} less {difference['to']}"
-    colour = f"m{variant.key % METHODS}"
-    return Dot(name, float(difference["mean"]), colour, variant.key, low, high)
-
-
 def _detecting(group: Group) -> list[tuple[Variant, RunData]]:
     """The runs whose method watches for changes."""
     return [
@@ -344,7 +285,3 @@ def _spans(stays: list[tuple[str, int, int]], colour: dict[str, str]) -> list[Sp
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or value != value else float(value)

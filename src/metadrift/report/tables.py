@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from metadrift.experiments.table import difference, percent
-from metadrift.report.plots import accuracy_dot
+from metadrift.report.scores import accuracy_dot
 from metadrift.report.subject import Group, Variant
 
 
