@@ -2,10 +2,12 @@
 
 import csv
 import xml.etree.ElementTree as ET
+from importlib import resources
 
 from PIL import Image
 
 from metadrift.report.commands import make_report
+from metadrift.report.figures import DOMAIN_COLOURS, METHOD_COLOURS
 from metadrift.report.subject import read_subject
 from metadrift.report.tables import Cell, Table, comma_separated, latex, markdown, tables_of
 
@@ -37,3 +39,11 @@ def test_names_cannot_break_a_table():
         r"x|y \& \textless{}b\textgreater{}\_50\% \textbackslash{}end\{tabular\}"
     )
     assert next(csv.reader(comma_separated(table).splitlines())) == ["a_b"]
+
+
+def test_files_and_page_share_their_colours():
+    style = (resources.files("metadrift.report") / "templates" / "page.css").read_text()
+    day = style[: style.index("@media")]
+    for letter, colours in (("m", METHOD_COLOURS), ("d", DOMAIN_COLOURS)):
+        for number, colour in enumerate(colours.split()):
+            assert f"--{letter}{number}: {colour};" in day
