@@ -17,7 +17,7 @@ from metadrift.runs.files import read_json
 METHODS = ("sequential", "reservoir", "m2d3-pets")
 
 
-def demo(out: Path = Path("runs"), scale: float = 0.05, seeds: int = 1) -> int:
+def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
     """A stream that passes through six built-in domains, long and short ones, with a small memory.
 
     Sequential training forgets; a reservoir remembers mostly the long domains; m2d3-pets notices
