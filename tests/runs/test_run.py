@@ -165,9 +165,11 @@ def test_a_folder_that_is_taken_is_refused_and_a_finished_run_is_shown_again(con
     assert go_on(tmp_path / "run", quiet=True) == summary
 
 
-def test_nothing_is_left_behind_by_a_wrong_benchmark(tmp_path):
+def test_nothing_is_left_behind_by_a_wrong_benchmark_or_a_missing_pack(tmp_path):
     with pytest.raises(MetadriftError, match="no benchmark"):
         start(RunConfig(benchmark="nonsense"), tmp_path / "run", quiet=True)
+    with pytest.raises(MetadriftError, match="metadrift data import quickdraw"):
+        start(RunConfig(benchmark="paper", data=tmp_path), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 
 

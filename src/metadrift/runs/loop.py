@@ -39,6 +39,7 @@ from metadrift.runs.files import read_json, write_atomically, write_json
 from metadrift.runs.progress import RunProgress
 from metadrift.runs.record import Recorder
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
+from metadrift.streams import open_packs
 from metadrift.streams.prefetch import Prefetch
 
 
@@ -57,7 +58,8 @@ def start(config: RunConfig, folder: Path, quiet: bool = False) -> dict[str, Any
             f"{folder} exists already: `metadrift resume {folder}` goes on with it, another --name "
             "begins a new run"
         )
-    plan(config)  # a wrong benchmark or scale is said before anything is written
+    # A wrong benchmark or a missing pack is said before anything is written.
+    open_packs(plan(config), config.data, config.size)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.toml", to_toml(config))
     return go_on(folder, quiet)
