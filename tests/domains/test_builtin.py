@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import re
 import signal
 import subprocess
@@ -18,8 +19,8 @@ import pytest
 from metadrift.cli import main
 from metadrift.domains.builtin.draw import BUILTIN, Recipe, draw, draw_elsewhere
 from metadrift.domains.builtin.generate import builtin_pack, ensure_builtin
-from metadrift.domains.builtin.lock import folder_lock
 from metadrift.domains.difficulty import nearest_centroid
+from metadrift.domains.lock import lock
 from metadrift.domains.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.tasks import TaskGeometry
@@ -149,6 +150,26 @@ def test_the_cache_folder_says_size_seed_and_version(
     )
 
 
+@pytest.mark.parametrize("damage", ["pack.json", "images.npy"])
+def test_a_damaged_pack_in_the_cache_is_made_again(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METADRIFT_CACHE", str(tmp_path))
+    (pack,) = ensure_builtin(["glyphs"], 16, workers=1, classes=5, images=2)
+    (pack.path / damage).write_bytes(b"{")
+    (again,) = ensure_builtin(["glyphs"], 16, workers=1, classes=5, images=2)
+    again.verify()
+    assert again.sha256 == pack.sha256
+
+
+def test_what_lies_in_a_folder_of_ones_own_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "glyphs").mkdir()
+    (tmp_path / "glyphs" / "thesis.txt").write_text("mine")
+    with pytest.raises(MetadriftError, match="is not a pack"):
+        ensure_builtin(["glyphs"], 16, workers=1, folder=tmp_path, classes=5, images=2)
+    assert (tmp_path / "glyphs" / "thesis.txt").read_text() == "mine"
+
+
 def test_another_pack_in_the_place_is_not_taken_for_the_one_asked_for(tmp_path: Path) -> None:
     ensure_builtin(["glyphs"], 16, workers=1, folder=tmp_path, classes=5, images=2)
     with pytest.raises(MetadriftError, match="holds another pack"):
@@ -186,7 +207,7 @@ def test_two_programs_at_once_end_with_the_same_whole_packs(tmp_path: Path) -> N
     assert answers[0] == answers[1]
     for name in ("sketches", "glyphs"):
         open_pack(tmp_path / name).verify()
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "sketches", "glyphs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"sketches", "glyphs"}
 
 
 def test_the_lock_and_the_leavings_of_a_killed_program_are_taken_over(tmp_path: Path) -> None:
@@ -194,23 +215,23 @@ def test_the_lock_and_the_leavings_of_a_killed_program_are_taken_over(tmp_path: 
     _until(lambda: any(tmp_path.glob(".sketches.*")) or (tmp_path / "sketches").exists())
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=20)
-    (tmp_path / ".glyphs.left").mkdir()  # as a program killed a moment later would leave
+    (tmp_path / ".glyphs.new.left").mkdir()  # as a program killed a moment later would leave
     started = time.monotonic()
-    with folder_lock(tmp_path, patience=5):
+    with lock(tmp_path / ".lock", "it is held", patience=5):
         assert time.monotonic() - started < 5
     packs = ensure_builtin(
         ["sketches", "glyphs"], 16, workers=1, folder=tmp_path, classes=100, images=3
     )
     for pack in packs:
         pack.verify()
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "sketches", "glyphs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"sketches", "glyphs"}
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     with (
-        folder_lock(tmp_path),
-        pytest.raises(MetadriftError, match="another program has been holding"),
-        folder_lock(tmp_path, patience=0.2),
+        lock(tmp_path / ".lock", "it is held"),
+        pytest.raises(MetadriftError, match=rf"it is held by process {os.getpid()}; wait"),
+        lock(tmp_path / ".lock", "it is held", patience=0.2),
     ):
         pass
 

@@ -12,8 +12,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from metadrift.domains.writing import whole_folder
 from metadrift.errors import MetadriftError
 
 Split = Literal["train", "val", "test"]
@@ -138,20 +137,11 @@ def write_pack(
     any error nothing is left behind. A class without images is left out.
     """
     path = Path(path)
-    if path.exists() and not replace:
-        raise MetadriftError(f"{path} exists already; remove it or ask to replace it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with whole_folder(path, replace) as temporary:
         meta = _write_files(temporary, name, classes, source, licence)
         (temporary / "pack.json").write_text(
             json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        temporary.chmod(0o755)  # mkdtemp makes it private
-        _put_in_place(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return path
 
 
@@ -204,17 +194,6 @@ def _write_files(
         "licence": licence,
         "sha256": _sha256(folder / "images.npy"),
     }
-
-
-def _put_in_place(temporary: Path, path: Path) -> None:
-    if not path.exists():
-        temporary.rename(path)
-        return
-    # A folder cannot be renamed onto a filled one: the old pack steps aside first.
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.rename(aside / path.name)
-    temporary.rename(path)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _npy_header(shape: tuple[int, ...]) -> bytes:

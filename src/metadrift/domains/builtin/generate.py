@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -22,10 +21,12 @@ from metadrift.domains.builtin.draw import (
     draw,
     draw_elsewhere,
 )
-from metadrift.domains.builtin.lock import folder_lock
+from metadrift.domains.lock import lock
 from metadrift.domains.pack import Pack, Split, open_pack, write_pack
 from metadrift.domains.progress import shown_progress
 from metadrift.errors import MetadriftError, UsageError
+
+PATIENCE = 3600.0  # seconds to wait for another program that makes the same packs
 
 
 def builtin_pack(
@@ -67,18 +68,20 @@ def ensure_builtin(
     if workers is not None and workers < 1:
         raise UsageError(f"the packs need at least 1 worker, not {workers}")
     home = cache_folder() / recipe.folder if folder is None else Path(folder)
-    if _missing(home, names):
-        with folder_lock(home):
-            # Whoever held the lock before may have made them, or have died half way.
-            if missing := _missing(home, names):
-                _sweep(home, missing)
-                what = f"drawing {', '.join(missing)}"
-                with (
-                    nullcontext(progress)
-                    if progress
-                    else shown_progress(what, len(missing) * classes, "classes")
-                ) as tell:
-                    _make(home, missing, recipe, workers or os.cpu_count() or 1, tell)
+    whole = _is_whole if folder is None else _is_there
+    if any(not whole(home / name, name, recipe) for name in names):
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with lock(home / ".lock", f"the packs in {home} are being made", PATIENCE):
+                # Whoever held the lock before may have made them, or have died half way.
+                wanted = [name for name in names if not whole(home / name, name, recipe)]
+                missing = list(dict.fromkeys(wanted))
+                _make_all(home, missing, recipe, workers or os.cpu_count() or 1, progress)
+        except OSError as error:
+            raise MetadriftError(
+                f"{home} cannot be written: {error.strerror or error}; "
+                "set METADRIFT_CACHE to another folder"
+            ) from None
     return [_open(home / name, name, recipe) for name in names]
 
 
@@ -91,8 +94,36 @@ def cache_folder() -> Path:
     return base / "builtin" / f"v{VERSION}"
 
 
-def _missing(home: Path, names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if not (home / name).exists()]
+def _is_there(path: Path, name: str, recipe: Recipe) -> bool:
+    """In a folder of the user's own nothing that is there is ever replaced."""
+    return path.exists()
+
+
+def _is_whole(path: Path, name: str, recipe: Recipe) -> bool:
+    """In the cache, which is ours, a damaged pack counts as missing and is made again."""
+    try:
+        _open(path, name, recipe)
+    except MetadriftError:
+        return False
+    return True
+
+
+def _make_all(
+    home: Path,
+    names: list[str],
+    recipe: Recipe,
+    workers: int,
+    progress: Callable[[int], None] | None,
+) -> None:
+    if not names:
+        return
+    what = f"drawing {', '.join(names)}"
+    with (
+        nullcontext(progress)
+        if progress
+        else shown_progress(what, len(names) * recipe.classes, "classes")
+    ) as tell:
+        _make(home, names, recipe, workers, tell)
 
 
 def _make(
@@ -133,7 +164,7 @@ def _write(
             yield f"{name}-{number:03d}", split, images
             progress(1)
 
-    write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0")
+    write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0", replace=True)
 
 
 def _open(path: Path, name: str, recipe: Recipe) -> Pack:
@@ -144,10 +175,3 @@ def _open(path: Path, name: str, recipe: Recipe) -> Pack:
             f"{recipe.source!r}); choose another folder or remove it"
         )
     return pack
-
-
-def _sweep(home: Path, names: list[str]) -> None:
-    """Remove what a killed program left of these packs; safe only under the lock."""
-    for name in names:
-        for leftover in home.glob(f".{name}.*"):
-            shutil.rmtree(leftover, ignore_errors=True)
