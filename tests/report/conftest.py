@@ -43,6 +43,9 @@ def write_run(folder, config, segments, until=None, lift=0.0):
             "steps_per_s": 20.0,
         }
         memory = {} if config.method == "sequential" else {"memory_true": shares, "memory": {}}
+        if detects:
+            found = line["latent_domain"] + 1
+            memory["sampling"] = {str(label): 1 / found for label in range(found)}
         metrics.append(line | memory)
         if step in ends:
             accuracy = {name: 0.4 + lift + 0.01 * k for k, name in enumerate(names)}

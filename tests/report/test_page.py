@@ -41,6 +41,7 @@ def test_every_part_of_a_comparison_is_there(comparison):
         "The stream",
         "Statistic against threshold",
         "What the memory holds",
+        "What is drawn from memory",
         "Variance of the replay gradient",
         "Time and memory",
         "Configuration",

@@ -81,6 +81,8 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     for key in ("loss", "accuracy", "statistic", "threshold", "latent_domain", "steps_per_s"):
         assert key in lines[-1]
     assert sum(lines[-1]["memory"].values()) == pytest.approx(1)
+    assert sum(lines[-1]["sampling"].values()) == pytest.approx(1)
+    assert lines[-1]["sampling"].keys() == lines[-1]["memory"].keys()
     events = read_lines(tmp_path / "run" / "events.jsonl")
     assert [e["step"] for e in events if e["event"] == "evaluation"] == [40, 70, 120]
 

@@ -41,6 +41,10 @@ class ReplaySampler(ABC):
     def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
         """n stored batches; none when the memory is empty."""
 
+    def probabilities(self, memory: Memory) -> dict[int, float]:
+        """label -> the probability that the next draw is of this cluster: by size if uniform."""
+        return {label: stored / len(memory) for label, stored in memory.counts().items()}
+
 
 def gather(memory: Memory, slots: Sequence[int], weights: Sequence[float]) -> list[Replay]:
     """The batches of these slots, copied out of memory in one go."""

@@ -97,7 +97,6 @@ class PETS(ReplaySampler):
         return gather(memory, slots, weight[picked].tolist())
 
     def probabilities(self, memory: Memory) -> dict[int, float]:
-        """label -> the probability that the next draw is of this cluster."""
         labels, _, _, q = self._clusters(memory)
         return dict(zip(labels, q.tolist(), strict=True))
 

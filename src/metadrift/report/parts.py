@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from metadrift.report import plots, scores
+from metadrift.report import plots, replay_plots, scores
 from metadrift.report.charts import Chart
 from metadrift.report.subject import Group
 
@@ -62,13 +62,21 @@ PARTS: list[tuple[str, str, str, Callable[[Group], list[Chart]]]] = [
         "What the memory holds",
         "Share of the stored batches by true domain, mean over seeds. A short domain that keeps "
         "its band to the end was not crowded out. The strip on the axis is the true domain.",
-        plots.memory_over_time,
+        replay_plots.memory_over_time,
+    ),
+    (
+        "sampling",
+        "What is drawn from memory",
+        "The probability of each latent domain at the next draw, a run each. Where PETS sees large "
+        "gradients it draws more often and weighs each draw less. Latent domains are numbered in "
+        "the order in which they were found.",
+        replay_plots.sampling_over_time,
     ),
     (
         "replay",
         "Variance of the replay gradient",
         "PETS over uniform draws: below 1, PETS gives the steadier gradient.",
-        plots.replay_variance,
+        replay_plots.replay_variance,
     ),
     (
         "training",

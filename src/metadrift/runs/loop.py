@@ -180,13 +180,18 @@ class _Run:
                 self.board.show(line)
 
     def _memory(self, step: int) -> dict[str, Any]:
-        """Shares of memory by latent and by true domain, when a line of metrics is due."""
+        """What memory holds and how it is drawn, when a line of metrics is due."""
         method = self.parts.method
         if step % self.config.log_every or not isinstance(method, ReplayingMethod):
             return {}
         stored = max(len(method.memory), 1)
         latent = {str(k): n / stored for k, n in sorted(method.memory.counts().items())}
-        return {"memory": latent, "memory_true": shares_by_domain(self.parts)}
+        drawn = method.sampler.probabilities(method.memory) if len(method.memory) else {}
+        return {
+            "memory": latent,
+            "sampling": {str(label): p for label, p in sorted(drawn.items())},
+            "memory_true": shares_by_domain(self.parts),
+        }
 
     def _non_finite(self, error: NonFiniteError) -> None:
         if self.config.on_nan == "skip":

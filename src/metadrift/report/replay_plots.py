@@ -1,0 +1,108 @@
+"""The charts about memory and replay: what is kept, what is drawn, how steady that is."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from metadrift.report.charts import Chart, LineChart, Series, StackChart
+from metadrift.report.lines import (
+    colours_of,
+    common_steps,
+    curves,
+    latent_spans,
+    over_seeds,
+    slug,
+    spans_of,
+    stays_of,
+    steps_of,
+)
+from metadrift.report.subject import Group, Variant
+from metadrift.report.thinning import averaged
+
+
+def memory_over_time(group: Group) -> list[Chart]:
+    """What the memory holds, by true domain, mean over the seeds; one chart a variant."""
+    charts: list[Chart] = []
+    stays, colour = stays_of(group), colours_of(group)
+    for variant in group.variants:
+        kept = [
+            {line["step"]: line["memory_true"] for line in run.metrics if line.get("memory_true")}
+            for run in variant.runs
+        ]
+        steps = common_steps([list(k) for k in kept if k])
+        if not steps:
+            continue
+        found = [k for k in kept if k]
+        names = [n for n in group.domains if any(k[steps[-1]].get(n) is not None for k in found)]
+        layers = []
+        thin: list[float] = []
+        for name in names:
+            share = [fmean(k[s].get(name) or 0.0 for k in found) for s in steps]
+            thin, y = averaged(steps, share)
+            layers.append(Series(name, thin, y, colour[name]))
+        charts.append(
+            StackChart(
+                f"memory-{slug(variant.name)}",
+                variant.label,
+                variant.key,
+                thin,
+                layers,
+                spans_of(stays, colour),
+                steps_of(group),
+            )
+        )
+    return charts
+
+
+def replay_variance(group: Group) -> list[Chart]:
+    """The variance of the replay gradient, PETS over uniform: its own estimate, and measured."""
+    estimated = curves(group, "variance_ratio")
+    measured = [line for v in group.variants if (line := _measured(v))]
+    found = [
+        ("variance-estimated", "Estimated by the sampler itself", estimated),
+        ("variance-measured", "Measured with exact gradients", measured),
+    ]
+    return [
+        LineChart(slug, title, None, "step", "ratio", lines, steps=steps_of(group), from_zero=False)
+        for slug, title, lines in found
+        if lines
+    ]
+
+
+def sampling_over_time(group: Group) -> list[Chart]:
+    """How likely each latent domain is at the next draw; a chart for each run that has several."""
+    charts: list[Chart] = []
+    stays, colour = stays_of(group), colours_of(group)
+    for variant in group.variants:
+        for run in variant.runs:
+            lines = [line for line in run.metrics if line.get("sampling")]
+            labels = sorted({int(label) for line in lines for label in line["sampling"]})
+            if len(labels) < 2:
+                continue
+            steps = [float(line["step"]) for line in lines]
+            found = {int(span.label): span for span in latent_spans(run, stays, colour)}
+            layers = []
+            thin: list[float] = []
+            for label in labels:
+                chance = [line["sampling"].get(str(label), 0.0) for line in lines]
+                thin, y = averaged(steps, chance)
+                span = found.get(label)
+                name, shade = (span.name, span.colour) if span else (f"latent {label}", "muted")
+                layers.append(Series(name, thin, y, shade))
+            charts.append(
+                StackChart(
+                    f"sampling-{slug(variant.name)}-seed{run.config.seed}",
+                    f"{variant.label}, seed {run.config.seed}",
+                    variant.key,
+                    thin,
+                    layers,
+                    spans_of(stays, colour),
+                    steps_of(group),
+                )
+            )
+    return charts
+
+
+def _measured(variant: Variant) -> Series | None:
+    found = [{int(e["step"]): e["ratio"] for e in r.happened("variance")} for r in variant.runs]
+    return over_seeds(variant, [f for f in found if f], dots=True)
