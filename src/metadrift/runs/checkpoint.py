@@ -24,6 +24,9 @@ from metadrift.errors import MetadriftError
 from metadrift.runs.files import read_json
 
 FORMAT = "metadrift-checkpoint/1"
+# What taking a state from foreign JSON and tensors may raise.
+DAMAGE: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError)
 _TENSOR, _ARRAY = "tensor", "array"
 
 
@@ -46,19 +49,20 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int = 
         save_file(tensors, temporary / "tensors.safetensors")
         text = json.dumps({"format": FORMAT, "step": step, "state": shape})
         (temporary / "state.json").write_text(text, encoding="utf-8")
-        for name in ("tensors.safetensors", "state.json"):
-            with open(temporary / name, "rb") as file:
-                os.fsync(file.fileno())
+        _flush(temporary / "tensors.safetensors", temporary / "state.json", temporary)
         temporary.chmod(0o755)
         if target.exists():
             shutil.rmtree(target)
         temporary.rename(target)
-    except OSError as error:
+        _flush(folder)
+    except (OSError, SafetensorError) as error:  # a full disk comes as either
         shutil.rmtree(temporary, ignore_errors=True)
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
+        kept = checkpoints(folder)
+        before = f"The one before it, {kept[-1]}, is whole." if kept else "There is none before it."
         raise MetadriftError(
-            f"the checkpoint {target} could not be written ({error.strerror or error}); it needs "
-            f"{size:.0f} MB. The one before it is whole."
+            f"the checkpoint {target} could not be written ({getattr(error, 'strerror', error)}); "
+            f"it needs {size:.1f} MB on that disk. {before}"
         ) from None
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -78,7 +82,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         state = _put_together(saved["state"], tensors)
     except FileNotFoundError:
         raise MetadriftError(f"{path} is not whole: tensors.safetensors is missing") from None
-    except (SafetensorError, KeyError, TypeError, AttributeError, OSError, ValueError) as error:
+    except DAMAGE as error:
         raise MetadriftError(f"{path} is damaged: {error}") from None
     if not isinstance(state, dict):
         raise MetadriftError(f"{path} is damaged: state.json holds no state")
@@ -98,6 +102,18 @@ def remove_leftovers(folder: Path) -> None:
     if folder.is_dir():
         for path in folder.glob(".step-*"):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _flush(*paths: Path) -> None:
+    """Have the disk hold these files and folders before going on: a rename alone does not."""
+    for path in paths:
+        if path.is_dir() and os.name == "nt":
+            continue  # Windows cannot open a folder, and needs no such thing
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _take_apart(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

@@ -73,7 +73,7 @@ class Recorder:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, path in self._files.items():
-            os.truncate(path, int(state[f"{name}_bytes"]))
+            os.truncate(path, min(path.stat().st_size, int(state[f"{name}_bytes"])))
         self._sums = [float(value) for value in state["sums"]]
         self._replays, self._since = int(state["replays"]), int(state["since"])
 
