@@ -74,3 +74,9 @@ def test_detections_are_attributed_once(reports, found, false, delay):
 def test_a_stream_without_changes_scores_one_unless_there_is_an_alarm():
     assert score_detection([], [], steps=10).f1 == 1.0
     assert score_detection([], [3], steps=10).f1 == 0.0
+
+
+def test_a_domain_without_classes_to_test_is_left_out_of_forgetting():
+    stages = [{"a": 0.9, "c": 0.1}, {"a": 0.7, "c": 0.2}, {"a": 0.6, "c": 0.8}]
+    assert forgetting(stages, ["a", "b", "c"]) == pytest.approx(0.3)
+    assert backward_transfer(stages, ["a", "b", "c"]) == pytest.approx(-0.3)

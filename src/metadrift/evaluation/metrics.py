@@ -79,9 +79,10 @@ def area_under_average(stages: Sequence[Stage], steps: Sequence[int]) -> float:
 
 
 def _left_behind(stages: Sequence[Stage], stays: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(domain, first stay, last stay) of every domain that is not the last one."""
+    """(domain, first stay, last stay) of every measured domain that is not the last one."""
     if len(stages) != len(stays):
         raise UsageError(f"{len(stages)} evaluations and {len(stays)} stays do not fit together")
     names = list(dict.fromkeys(stays))
     last = {name: max(i for i, stay in enumerate(stays) if stay == name) for name in names}
-    return [(name, stays.index(name), last[name]) for name in names if name != stays[-1]]
+    left = [name for name in names if name != stays[-1] and name in stages[-1]]
+    return [(name, stays.index(name), last[name]) for name in left]
