@@ -9,6 +9,7 @@ from __future__ import annotations
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import IO
 
 from metadrift.errors import MetadriftError
 
@@ -16,6 +17,8 @@ MAX_MEMBER_BYTES = 16 * 2**30
 MAX_TOTAL_BYTES = 1024 * 2**30
 MAX_NAMES = 20_000_000
 MAX_SWELLING = 200  # times the archive's own size, once beyond a GiB: images do not compress
+MAX_AT_ONCE = 2**30  # of a compressed tar, whose files can only be read whole
+MAX_HEADER_BYTES = 2**20  # a tar header with its long names and attributes
 
 
 class ArchiveCheck:
@@ -29,7 +32,8 @@ class ArchiveCheck:
         """True for a file to read, False for a folder or clutter; raises on anything unsafe."""
         if _is_unsafe(name):
             raise MetadriftError(f"{self.path} is refused: the name {name!r} leads out of it")
-        if trouble:
+        if trouble or size < 0:
+            trouble = trouble or "of a negative size"
             raise MetadriftError(f"{self.path} is refused: {name!r} is {trouble}")
         self.total += size
         if size > MAX_MEMBER_BYTES or self.total > self.most:
@@ -44,6 +48,41 @@ class ArchiveCheck:
             raise MetadriftError(f"{self.path} is refused: it holds {name!r} twice, or too much")
         self.seen.add(name)
         return True
+
+
+class BoundedReader:
+    """A tar's bytes as they come out of decompression, with a limit.
+
+    `at_once` bounds one read: a header may claim any length, and would be read whole.
+    """
+
+    def __init__(self, raw: IO[bytes], check: ArchiveCheck) -> None:
+        self._raw, self._check, self._taken = raw, check, 0
+        self.at_once = MAX_HEADER_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > self.at_once:
+            raise MetadriftError(
+                f"{self._check.path} is refused: {size} bytes would have to be read at once, "
+                f"and {self.at_once} are allowed here"
+            )
+        data = self._raw.read(size)
+        self._taken += len(data)
+        # No byte is read more than twice, unless offsets lead round in a circle.
+        if max(self._taken // 2, self._raw.tell()) > self._check.most:
+            raise MetadriftError(
+                f"{self._check.path} is refused: it unpacks to more than "
+                f"{self._check.most >> 30} GiB"
+            )
+        return data
+
+    def seek(self, place: int) -> int:
+        if not 0 <= place <= self._check.most:
+            raise MetadriftError(f"{self._check.path} is refused: a size in it is impossible")
+        return self._raw.seek(place)
+
+    def tell(self) -> int:
+        return self._raw.tell()
 
 
 def is_clutter(name: str) -> bool:

@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from metadrift.domains.archive_check import (
+    MAX_AT_ONCE,
+    MAX_HEADER_BYTES,
     ArchiveCheck,
+    BoundedReader,
     is_clutter,
     tar_trouble,
     zip_trouble,
@@ -199,11 +202,16 @@ class TarSource(Source):
     def _read(self) -> Iterator[tuple[tarfile.TarInfo, str, IO[bytes]]]:
         """Every member, in order, with a file that is valid until the next one."""
         with (self._unpack or open)(self.path, "rb") as raw:
-            with tarfile.open(fileobj=raw, mode="r:") as archive:
-                for member in archive:
+            bounded, last = BoundedReader(raw, ArchiveCheck(self.path)), -1
+            with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r:") as archive:
+                while (member := archive.next()) is not None:
+                    if member.offset <= last:
+                        raise ValueError("its headers lead back")
+                    last, bounded.at_once = member.offset, MAX_AT_ONCE
                     file = archive.extractfile(member) if member.isfile() else None
                     yield member, member.name.removeprefix("./"), file or io.BytesIO()
-            while raw.read(1 << 20):  # to the end: only there a cut or damaged file shows
+                    bounded.at_once = MAX_HEADER_BYTES
+            while bounded.read(1 << 20):  # to the end: only there a cut or damaged file shows
                 pass
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.domains.archive_check import MAX_MEMBER_BYTES
+from metadrift.domains.archive_check import ArchiveCheck, zip_trouble
 from metadrift.domains.images import Look, resize_array
 from metadrift.domains.importers.plan import Options, Piece, Plan, PlannedClass, Unreadable
 from metadrift.domains.pack import Split
@@ -75,10 +75,9 @@ def plan(path: Path, options: Options) -> Plan:
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {info.filename: info.file_size for info in archive.infolist()}
-        big = [name for name, size in sizes.items() if size > MAX_MEMBER_BYTES]
-        if big:
-            raise MetadriftError(f"{big[0]} in {path} is larger than {MAX_MEMBER_BYTES >> 30} GiB")
+            check = ArchiveCheck(path)
+            for info in archive.infolist():
+                check.passes(info.filename, info.file_size, zip_trouble(info), info.is_dir())
         with np.load(path, allow_pickle=False) as file:
             keys = ("images", "labels", "names", "class_split", "source", "licence")
             arrays = {key: np.asarray(file[key]) for key in keys if key in file.files}
