@@ -117,6 +117,7 @@ class _Run:
         try:
             with _stop_signals() as stopped, Prefetch(self.parts.stream) as stream:
                 self._train(stream, stopped)
+            self._save()  # whatever happens in evaluation, the training is kept
             accuracy = self._evaluate(self.config.test_tasks)
         finally:
             self.progress.close()
@@ -132,7 +133,6 @@ class _Run:
             skipped=self.skipped,
             variance=self.variance,
         )
-        self._save()
         write_json(self.folder / "summary.json", summary)
         return read_json(self.folder / "summary.json")  # the same for a caller as for a reader
 
