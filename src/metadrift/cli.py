@@ -35,6 +35,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "report": ("metadrift.report.commands", "report", "one HTML page of a run or a comparison"),
     "watch": ("metadrift.report.watch", "watch", "follow a run or a comparison in the terminal"),
+    "detect": (
+        "metadrift.detection.commands",
+        "detect_changes",
+        "the change detector alone, on any stream of vectors",
+    ),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (

@@ -1,6 +1,6 @@
 """Online detection of domain changes (ODCD): features of a batch, a statistic, a rule.
 
-What needs torch is loaded on first use; the statistics are numpy only.
+What needs torch or scipy is loaded on first use; the statistics are numpy only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_m
 from metadrift.detection.projection import Projection
 from metadrift.detection.twostage import TwoStageDetector
 
-_WITH_TORCH = ["FeatureExtractor", "FrozenFeatures", "NetworkFeatures", "make_features"]
+_FEATURES = ("FeatureExtractor", "FrozenFeatures", "NetworkFeatures", "make_features")
+_HOMES = dict.fromkeys(_FEATURES, "metadrift.detection.features")
+_HOMES |= dict.fromkeys(("Trace", "detect"), "metadrift.detection.trace")
+_HOMES["calibrated"] = "metadrift.detection.calibration"
 
 __all__ = [
     "Algorithm1",
@@ -27,8 +30,11 @@ __all__ = [
     "NetworkFeatures",
     "PaperDetector",
     "Projection",
+    "Trace",
     "TwoStageDetector",
     "TwoWindowMMD",
+    "calibrated",
+    "detect",
     "make_detector",
     "make_features",
     "median_bandwidth",
@@ -42,6 +48,6 @@ def make_detector(config: DetectionConfig) -> ChangeDetector:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WITH_TORCH:
+    if name not in _HOMES:
         raise AttributeError(f"module 'metadrift.detection' has no attribute {name!r}")
-    return getattr(importlib.import_module("metadrift.detection.features"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

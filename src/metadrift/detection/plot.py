@@ -1,0 +1,65 @@
+"""The picture of a detection: statistic and threshold, the alarms, and where changes began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metadrift.detection.trace import Trace
+from metadrift.errors import MetadriftError
+
+STATISTIC, THRESHOLD, ALARM = "#3268c4", "#1f2328", "#c93a3a"
+_MOST_POINTS = 4000
+
+
+def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
+    """Write STEM.png and STEM.svg.
+
+    A long stream is thinned: of each group of steps the one with the highest statistic stays, so
+    that no peak is lost.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
+    # A name is text, never mathematics; the SVG keeps text as text, and has no date inside.
+    with rc_context(style | {"text.parse_math": False, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(8.0, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        steps = _kept(trace.statistic)
+        axes.plot(steps, trace.statistic[steps], c=STATISTIC, lw=0.8, label="statistic")
+        axes.plot(steps, trace.threshold[steps], c=THRESHOLD, lw=1.0, ls="--", label="threshold")
+        for number, change in enumerate(trace.changes):
+            first = number == 0
+            axes.axvspan(
+                change.started_at,
+                change.at_step,
+                color=ALARM,
+                alpha=0.15,
+                lw=0,
+                label="from the start of a change to its report" if first else None,
+            )
+            axes.axvline(change.at_step, c=ALARM, lw=1.0, label="report" if first else None)
+        axes.set(xlabel="step", ylabel="statistic", xlim=(0, max(len(trace.statistic) - 1, 1)))
+        axes.set_title(title, fontsize=9)
+        axes.legend(frameon=False, fontsize=7, loc="upper left", ncols=4, bbox_to_anchor=(0, -0.2))
+        files = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
+        try:
+            figure.savefig(files[0], dpi=200, metadata={"Software": None})
+            figure.savefig(files[1], metadata={"Date": None})
+        except OSError as error:
+            raise MetadriftError(f"the plot cannot be written to {files[0]}: {error}") from None
+    return files
+
+
+def _kept(statistic: np.ndarray) -> np.ndarray:
+    """The steps to draw, at most a few thousand."""
+    group = -(-len(statistic) // _MOST_POINTS)
+    if group < 2:
+        return np.arange(len(statistic))
+    filled = np.where(np.isnan(statistic), -np.inf, statistic)
+    padded = np.concatenate([filled, np.full(-len(filled) % group, -np.inf)])
+    highest = padded.reshape(-1, group).argmax(1)
+    return np.asarray(np.arange(0, len(padded), group) + highest)
