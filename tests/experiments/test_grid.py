@@ -55,6 +55,7 @@ def test_a_wrong_comparison_gets_one_sentence(tmp_path, text, says):
 
 def summary(mean, oracle=False):
     return {
+        "method": "reservoir",
         "oracle": oracle,
         "accuracy": {"mean": mean, "per_domain": {"a": {"mean": mean}, "b": {"mean": mean}}},
         "forgetting": 0.1,

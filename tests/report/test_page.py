@@ -145,3 +145,10 @@ def test_the_command_says_what_it_wrote(comparison, tmp_path, capsys):
     assert main(["report", str(comparison), "--out", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["report"] == str(out)
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_an_upper_bound_is_marked(tmp_path, write_comparison):
+    folder = write_comparison(tmp_path / "c", {"all at once": "joint", "reservoir": "reservoir"})
+    page = page_of(folder)
+    assert "all at once (upper bound)" in page
+    assert "reservoir (upper bound)" not in page

@@ -9,6 +9,7 @@ from typing import Any
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
 from metadrift.experiments.grid import Grid, parse_grid
+from metadrift.runs.config import mark_of
 from metadrift.runs.files import read_json, write_json
 
 
@@ -75,7 +76,7 @@ def _row(
         "variant": variant,
         "learner": learner,
         "shots": shots,
-        "oracle": first["oracle"],
+        "mark": mark_of(first["method"], first["oracle"]),
         "seeds": list(ours),
         "accuracy": asdict(over_seeds(list(accuracy.values()))),
         "per_domain": domains,

@@ -31,7 +31,7 @@ def rows_of(result: dict[str, Any]) -> list[list[str]]:
         cells = {
             "learner": row["learner"],
             "shots": str(row["shots"]),
-            "variant": row["variant"] + (" (oracle)" if row["oracle"] else ""),
+            "variant": row["variant"] + row["mark"],
             "accuracy %": percent(row["accuracy"]["mean"], row["accuracy"]["ci95"]),
             PUBLISHED: as_published(row.get("published")),
             "to reference": difference(row.get("difference")),
@@ -49,7 +49,7 @@ def markdown(result: dict[str, Any]) -> str:
     parts += [f"{note}\n" for note in result.get("notes", [])]
     names = list(result["rows"][0]["per_domain"]) if result["rows"] else []
     by_domain = [
-        [row["learner"], str(row["shots"]), row["variant"]]
+        [row["learner"], str(row["shots"]), row["variant"] + row["mark"]]
         + [percent((row["per_domain"].get(name) or {}).get("mean")) for name in names]
         for row in result["rows"]
     ]
@@ -64,7 +64,7 @@ def shares_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     rows = [row for row in result["rows"] if row.get("shares")]
     names = list(rows[0]["shares"]) if rows else []
     return ["learner", "shots", "variant", *names], [
-        [row["learner"], str(row["shots"]), row["variant"]]
+        [row["learner"], str(row["shots"]), row["variant"] + row["mark"]]
         + [percent(row["shares"].get(name)) for name in names]
         for row in rows
     ]

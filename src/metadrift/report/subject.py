@@ -10,7 +10,7 @@ from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import collect, saved_grid
 from metadrift.experiments.grid import Grid
 from metadrift.runs.build import plan
-from metadrift.runs.config import RunConfig, load_config
+from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.runs.files import read_json
 from metadrift.runs.record import read_lines
 
@@ -83,7 +83,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        return self.name + (" (oracle)" if self.oracle else "")
+        return self.name + mark_of(self.runs[0].config.method, self.oracle)
 
 
 @dataclass(frozen=True)

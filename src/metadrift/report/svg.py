@@ -222,9 +222,9 @@ def _path(frame: Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
 
 
 def _short(name: str, room: float) -> str:
-    """A name that fits; the mark of an oracle is never what is cut off."""
+    """A name that fits; the mark of an oracle or a bound is never what is cut off."""
     most = max(14, int(room / 6.2))
     if len(name) <= most:
         return name
-    mark = " (oracle)" if name.endswith(" (oracle)") else ""
+    mark = next((m for m in (" (oracle)", " (upper bound)") if name.endswith(m)), "")
     return name[: most - 1 - len(mark)] + "…" + mark

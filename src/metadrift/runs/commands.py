@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import tyro
 
 from metadrift.errors import UsageError
-from metadrift.runs.config import RunConfig, load_config
+from metadrift.runs.config import RunConfig, load_config, mark_of
+from metadrift.runs.files import is_folder_name
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def run(words: list[str]) -> int:
 
     config = arguments.run
     name = arguments.name or default_name(config)
-    if name in (".", "..") or "/" in name or "\\" in name:
+    if not is_folder_name(name):
         raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
     summary = start(config, arguments.out / name, quiet=arguments.json)
     _show(summary, arguments.out / name, arguments.json)
@@ -92,7 +93,7 @@ def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    marked = " (oracle)" if summary["oracle"] else ""
+    marked = mark_of(summary["method"], summary["oracle"])
     table = Table(title=f"{summary['method']}{marked} with {summary['learner']}")
     for column in ("domain", "accuracy %", "tasks"):
         table.add_column(column, justify="left" if column == "domain" else "right")

@@ -97,8 +97,8 @@ class RunSettings:
             raise UsageError("--ways must be at least 2")
         if not 0 < self.scale <= 1:
             raise UsageError(f"--scale must be above 0 and at most 1, not {self.scale}")
-        if not self.lr > 0:
-            raise UsageError(f"--lr must be above 0, not {self.lr}")
+        if not 0 < self.lr <= 1e30:  # torch cannot turn more into a step
+            raise UsageError(f"--lr must be above 0 and at most 1e30, not {self.lr}")
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,19 @@ class RunConfig(RunSettings):
             raise UsageError("--shots must be at least 1")
         if self.seed < 0:
             raise UsageError("--seed must be 0 or more")
+
+
+def mark_of(method: str, oracle: bool) -> str:
+    """What stands behind the name of a row that is a bound and not a method's result.
+
+    Examples
+    --------
+    >>> mark_of("joint", oracle=False), mark_of("m2d3-pets", oracle=True), mark_of("mir", False)
+    (' (upper bound)', ' (oracle)', '')
+    """
+    if oracle:
+        return " (oracle)"
+    return " (upper bound)" if method in ("joint", "independent") else ""
 
 
 def config_sha256(config: RunConfig) -> str:
