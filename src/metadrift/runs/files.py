@@ -45,6 +45,17 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def is_folder_name(name: str) -> bool:
+    """Whether a name stays inside the folder it is put into.
+
+    Examples
+    --------
+    >>> is_folder_name("porch camera"), is_folder_name("../porch"), is_folder_name("..")
+    (True, False, False)
+    """
+    return name not in ("", ".", "..") and not set(name) & set("/\\\0")
+
+
 def plain(value: Any) -> Any:
     """The same value as JSON can hold it: NaN and infinity become null, paths become text."""
     if isinstance(value, float):

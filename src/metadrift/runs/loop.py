@@ -26,16 +26,19 @@ from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS
+from metadrift.runs.alone import alone_in, is_empty
 from metadrift.runs.board import Board
 from metadrift.runs.build import Parts, build, plan
 from metadrift.runs.checkpoint import (
+    DAMAGE,
     checkpoints,
     load_checkpoint,
     remove_leftovers,
     save_checkpoint,
 )
 from metadrift.runs.config import RunConfig, load_config, to_toml
-from metadrift.runs.files import read_json, write_atomically, write_json
+from metadrift.runs.files import is_folder_name, read_json, write_atomically, write_json
+from metadrift.runs.guard import WeightGuard
 from metadrift.runs.progress import RunProgress
 from metadrift.runs.record import Recorder
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
@@ -53,16 +56,13 @@ class InterruptedRunError(MetadriftError):
 
 def start(config: RunConfig, folder: Path, quiet: bool = False) -> dict[str, Any]:
     """Begin a run in a new folder; gives its summary."""
-    if folder.exists() and any(folder.iterdir()):
-        raise MetadriftError(
-            f"{folder} exists already: `metadrift resume {folder}` goes on with it, another --name "
-            "begins a new run"
-        )
     # A wrong benchmark or a missing pack is said before anything is written.
+    _refuse_taken(folder)
     open_packs(plan(config), config.data, config.size)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "config.toml", to_toml(config))
-    return go_on(folder, quiet)
+    with alone_in(folder):
+        _refuse_taken(folder)
+        write_atomically(folder / "config.toml", to_toml(config))
+        return _carry_on(folder, quiet)
 
 
 def go_on(folder: Path, quiet: bool = False) -> dict[str, Any]:
@@ -71,6 +71,19 @@ def go_on(folder: Path, quiet: bool = False) -> dict[str, Any]:
         raise MetadriftError(f"{folder} is not a run's folder: it has no config.toml")
     if (folder / "summary.json").is_file():
         return read_json(folder / "summary.json")
+    with alone_in(folder):
+        return _carry_on(folder, quiet)
+
+
+def _refuse_taken(folder: Path) -> None:
+    if not is_empty(folder):
+        raise MetadriftError(
+            f"{folder} exists already: `metadrift resume {folder}` goes on with it, another --name "
+            "begins a new run"
+        )
+
+
+def _carry_on(folder: Path, quiet: bool) -> dict[str, Any]:
     config = load_config(folder / "config.toml")
     if config.method == "independent":
         return _independent(config, folder, quiet)
@@ -82,6 +95,11 @@ def _independent(config: RunConfig, folder: Path, quiet: bool) -> dict[str, Any]
     summaries = {}
     for domain in plan(config).domains:
         alone = replace(config, method="sequential", only=domain, stage_tasks=0)
+        if not is_folder_name(domain):
+            raise MetadriftError(
+                f"independent training keeps each domain in a folder of its name, and {domain!r} "
+                "cannot be one"
+            )
         home = folder / "domains" / domain
         begin = not (home / "config.toml").is_file()
         summaries[domain] = start(alone, home, quiet) if begin else go_on(home, quiet)
@@ -105,9 +123,13 @@ class _Run:
         self.seconds = {"train": 0.0, "data": 0.0}
         self.skipped = 0
         self.variance: list[float] = []
-        self._load()
+        self.guard = WeightGuard(self.parts.learner)
+        self.saved: Path | None = None  # the checkpoint of this very step
+        damaged = self._load()
         self.progress = RunProgress(len(self.parts.stream), self.step, quiet)
         self.progress.say(f"{self.folder}: {self.parts.benchmark.describe()}")
+        for error in damaged:
+            self.progress.say(f"{error}; going on from the one before it, step {self.step}")
         if self.parts.buffer:
             megabytes = self.parts.buffer.nbytes / 1e6
             self.progress.say(f"memory: {self.parts.buffer.capacity} batches, {megabytes:.1f} MB")
@@ -115,10 +137,11 @@ class _Run:
     def finish(self) -> dict[str, Any]:
         """Run to the end of the stream and write the summary."""
         try:
-            with _stop_signals() as stopped, Prefetch(self.parts.stream) as stream:
-                self._train(stream, stopped)
-            self._save()  # whatever happens in evaluation, the training is kept
-            accuracy = self._evaluate(self.config.test_tasks)
+            with _stop_signals() as stopped:
+                with Prefetch(self.parts.stream) as stream:
+                    self._train(stream, stopped)
+                self._save()  # whatever happens in evaluation, the training is kept
+                accuracy = self._evaluate(self.config.test_tasks, stopped)
         finally:
             self.progress.close()
             if self.board:
@@ -145,29 +168,33 @@ class _Run:
                 self._stage()
             if self.config.variance_every and self.step % self.config.variance_every == 0:
                 self._measure_variance()
-            if stopped:
-                path = self._save()
-                raise InterruptedRunError(
-                    f"stopped at step {self.step}; the checkpoint is {path}. "
-                    f"`metadrift resume {self.folder}` goes on.",
-                    stopped[0],
-                )
+            self._stop_if_asked(stopped)
             if self.step - last_saved >= self.config.checkpoint_every:
                 self._save()
                 last_saved = self.step
+
+    def _stop_if_asked(self, stopped: list[int]) -> None:
+        if stopped:
+            raise InterruptedRunError(
+                f"stopped at step {self.step}; the checkpoint is {self._save()}. "
+                f"`metadrift resume {self.folder}` goes on.",
+                stopped[0],
+            )
 
     def _one_step(self, stream: Prefetch) -> None:
         begin = time.perf_counter()
         tasks = next(stream)
         got = time.perf_counter()
         try:
-            record = self.parts.method.step(tasks)
+            with self.guard:
+                record = self.parts.method.step(tasks)
         except NonFiniteError as error:
             self._non_finite(error)
             record = None
         self.seconds["data"] += got - begin
         self.seconds["train"] += time.perf_counter() - begin
         self.step += 1
+        self.saved = None
         if record is None:
             return
         if record.change is not None:
@@ -223,10 +250,18 @@ class _Run:
         mean = sum(self.stages[-1].values()) / len(self.stages[-1])
         self.progress.say(f"step {self.step}: mean accuracy of all domains {100 * mean:.1f}%")
 
-    def _evaluate(self, tasks: int) -> Any:
-        return evaluate(self.parts.learner, self.parts.tests, tasks=tasks, seed=self.config.seed)
+    def _evaluate(self, tasks: int, stopped: list[int] | None = None) -> Any:
+        return evaluate(
+            self.parts.learner,
+            self.parts.tests,
+            tasks=tasks,
+            seed=self.config.seed,
+            progress=lambda _: self._stop_if_asked(stopped or []),
+        )
 
     def _save(self) -> Path:
+        if self.saved:  # stopped during the final evaluation, or resumed there
+            return self.saved
         state = {
             "step": self.step,
             "stages": self.stages,
@@ -238,20 +273,35 @@ class _Run:
         }
         self.recorder.event(self.step, "checkpoint")
         state["recorder"] = self.recorder.state_dict()
-        return save_checkpoint(self.folder / "checkpoints", self.step, state, keep=self.config.keep)
+        folder, keep = self.folder / "checkpoints", self.config.keep
+        self.saved = save_checkpoint(folder, self.step, state, keep=keep)
+        return self.saved
 
     def _parts_seconds(self) -> dict[str, float]:
         return self.parts.method.clock.seconds
 
-    def _load(self) -> None:
+    def _load(self) -> list[MetadriftError]:
+        """Take up the newest whole checkpoint; gives what was wrong with newer ones."""
         folder = self.folder / "checkpoints"
         remove_leftovers(folder)
-        saved = checkpoints(folder)
-        if not saved:
-            for name in ("metrics", "events"):
-                (self.folder / f"{name}.jsonl").write_bytes(b"")
-            return
-        state = load_checkpoint(saved[-1])
+        damaged: list[MetadriftError] = []
+        for path in reversed(checkpoints(folder)):
+            try:
+                self._restore(load_checkpoint(path))
+            except MetadriftError as error:
+                damaged.append(error)
+            except DAMAGE as error:
+                damaged.append(MetadriftError(f"{path} does not fit this run: {error}"))
+            else:
+                self.saved = path
+                return damaged
+        if damaged:
+            raise damaged[0]
+        for name in ("metrics", "events"):
+            (self.folder / f"{name}.jsonl").write_bytes(b"")
+        return []
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.step = int(state["step"])
         self.stages, self.reports = state["stages"], state["reports"]
         self.skipped, self.variance = int(state["skipped"]), state["variance"]
