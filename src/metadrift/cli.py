@@ -41,6 +41,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "the change detector alone, on any stream of vectors",
     ),
     "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
+    "data download": (
+        "metadrift.domains.download",
+        "download",
+        "fetch a dataset from where it is published",
+    ),
     "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
     "data verify": (
         "metadrift.domains.commands",
