@@ -6,6 +6,15 @@ The names below are loaded on first use, so that `import metadrift` costs millis
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time see below
+    from metadrift.domains.pack import Pack as Pack
+    from metadrift.errors import MetadriftError as MetadriftError
+    from metadrift.live.learner import ContinualMetaLearner as ContinualMetaLearner
+    from metadrift.live.model import load as load
+    from metadrift.tasks import TaskBatch as TaskBatch
+    from metadrift.tasks import TaskGeometry as TaskGeometry
 
 __version__ = "0.1.0"
 
@@ -14,6 +23,8 @@ _HOMES = {
     "TaskBatch": "metadrift.tasks",
     "TaskGeometry": "metadrift.tasks",
     "Pack": "metadrift.domains.pack",
+    "ContinualMetaLearner": "metadrift.live.learner",
+    "load": "metadrift.live.model",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -35,6 +35,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "report": ("metadrift.report.commands", "report", "one HTML page of a run or a comparison"),
     "watch": ("metadrift.report.watch", "watch", "follow a run or a comparison in the terminal"),
+    "classify": (
+        "metadrift.live.commands",
+        "classify",
+        "name new pictures by a few of each class, with a run's learner",
+    ),
     "detect": (
         "metadrift.detection.commands",
         "detect_changes",

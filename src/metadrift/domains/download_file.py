@@ -22,7 +22,6 @@ from email.message import Message
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from metadrift import __version__
 from metadrift.domains.lock import lock
 from metadrift.errors import MetadriftError
 
@@ -135,8 +134,7 @@ class _Download:
             self._copy(said, self._begin(said.status, said.headers, have))
 
     def _request(self, have: int) -> urllib.request.Request:
-        agent = {"User-Agent": f"metadrift/{__version__}"}
-        request = urllib.request.Request(self.url, headers=agent)
+        request = urllib.request.Request(self.url, headers={"User-Agent": "metadrift"})
         last = "" if self.head is None else str(self.head - 1)
         if have or last:
             request.add_header("Range", f"bytes={have}-{last}")

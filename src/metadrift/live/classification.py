@@ -1,0 +1,130 @@
+"""What a learner says about new pictures, and how that is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from metadrift.domains.images import Look
+from metadrift.domains.importers.plan import Unreadable
+from metadrift.learners import MetaLearner
+from metadrift.live.answers import answers
+from metadrift.live.pictures import Asked, Labelled, Queries, Support, read_queries, read_support
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The answer for every query picture.
+
+    Parameters
+    ----------
+    classes
+        Names, in the order of the columns of `probabilities`.
+    shots
+        Support pictures of each class.
+    pictures
+        Names of the m query pictures.
+    probabilities
+        float64 [m, classes]; each row adds up to 1.
+    truth
+        The class of each picture where its folder says it.
+    unreadable
+        Files that were left out.
+
+    Examples
+    --------
+    >>> found = Classification(["cat", "dog"], [1, 2], ["a.png"], np.array([[0.2, 0.8]]), ["dog"])
+    >>> found.names, found.accuracy
+    (['dog'], 1.0)
+    """
+
+    classes: list[str]
+    shots: list[int]
+    pictures: list[str]
+    probabilities: NDArray[np.float64]
+    truth: list[str | None]
+    unreadable: tuple[Unreadable, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The likeliest class of each picture."""
+        return [self.classes[int(c)] for c in self.probabilities.argmax(1)]
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of rightly named pictures among those whose class is known, if any is."""
+        pairs = [(n, t) for n, t in zip(self.names, self.truth, strict=True) if t is not None]
+        return sum(n == t for n, t in pairs) / len(pairs) if pairs else None
+
+    def as_table(self) -> dict[str, Any]:
+        """For JSON."""
+        rows = zip(self.pictures, self.names, self.probabilities, self.truth, strict=True)
+        return {
+            "classes": self.classes,
+            "shots": dict(zip(self.classes, self.shots, strict=True)),
+            "accuracy": self.accuracy,
+            "queries": [
+                {
+                    "picture": picture,
+                    "class": name,
+                    "probability": float(row.max()),
+                    "truth": truth,
+                    "probabilities": dict(zip(self.classes, row.tolist(), strict=True)),
+                }
+                for picture, name, row, truth in rows
+            ],
+            "unreadable": [{"picture": u.name, "reason": u.reason} for u in self.unreadable],
+        }
+
+    def as_csv(self) -> str:
+        """A row a picture, a column for the probability of each class."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["picture", "class", "probability", "truth", *self.classes])
+        rows = zip(self.pictures, self.names, self.probabilities, self.truth, strict=True)
+        for picture, name, row, truth in rows:
+            each = [f"{p:.6f}" for p in row]
+            writer.writerow([picture, name, f"{row.max():.6f}", truth or "", *each])
+        return text.getvalue()
+
+    def as_text(self) -> str:
+        """For people: the likeliest class and the one after it."""
+        wide = max(len(picture) for picture in self.pictures) + 2
+        lines = []
+        for picture, row, truth in zip(self.pictures, self.probabilities, self.truth, strict=True):
+            first, second = np.argsort(-row, kind="stable")[:2]
+            said = f"{self.classes[first]} {100 * row[first]:.0f}%"
+            said += f", {self.classes[second]} {100 * row[second]:.0f}%"
+            wrong = "" if truth in (None, self.classes[first]) else f"   (is {truth})"
+            lines.append(f"{picture:<{wide}}{said}{wrong}")
+        known = sum(t is not None for t in self.truth)
+        if known:
+            lines.append(f"accuracy: {100 * (self.accuracy or 0):.1f}% of {known} pictures")
+        return "\n".join(lines)
+
+
+def classify(
+    learner: MetaLearner, look: Look, support: Support, query: Queries, *, together: bool = False
+) -> Classification:
+    """Name the query pictures by the classes of the support pictures."""
+    known: Labelled = read_support(support, look)
+    asked: Asked = read_queries(query, known.classes, look)
+    device = next(learner.parameters()).device
+    logits = answers(
+        learner,
+        known.images.to(device),
+        known.labels.to(device),
+        asked.images.to(device),
+        together=together,
+    )
+    probabilities = torch.softmax(logits.double(), -1).cpu().numpy()
+    shots = known.labels.bincount().tolist()
+    return Classification(
+        known.classes, shots, asked.names, probabilities, asked.truth, tuple(asked.unreadable)
+    )

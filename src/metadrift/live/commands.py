@@ -1,0 +1,80 @@
+"""`metadrift classify`."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from metadrift.errors import UsageError
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+def classify(
+    *,
+    run: Path,
+    support: Path,
+    query: tuple[Path, ...],
+    checkpoint: int | None = None,
+    together: Flag = False,
+    json: Flag = False,
+    csv: Flag = False,
+    size: int | None = None,
+    grey: bool | None = None,
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+) -> int:
+    """Name new pictures by a few pictures of each class, with the learner of a run.
+
+    The classes may be any, also ones that no training has seen: a folder for each, with one picture
+    or more. Pictures are fitted to size as those of the training were.
+
+    Parameters
+    ----------
+    run
+        The folder of a run, finished or not.
+    support
+        A folder (or zip) of class folders, each with a few pictures: DIR/cat/1.jpg, DIR/dog/1.jpg.
+    query
+        Pictures, or folders of pictures. Where a folder holds class folders named as those of the
+        support, the accuracy is told too.
+    checkpoint
+        The step of a checkpoint; without it the last one.
+    together
+        Look at all pictures at once, as in training tasks. Without it each is looked at on its own
+        beside the support, and its answer does not depend on the others (docs/classify.md).
+    json
+        Print one JSON object with the probability of every class.
+    csv
+        Print a line a picture with the probability of every class.
+    size
+        Side of the training pictures in pixels; only where the run cannot say it.
+    grey
+        Whether the training pictures were all grey; only where the run cannot say it.
+    device
+        Where to compute.
+    """
+    if json and csv:
+        raise UsageError("--json and --csv cannot both be printed")
+    if not query:
+        raise UsageError("--query needs at least one picture or folder")
+    from metadrift.live.model import load
+
+    model = load(run, checkpoint=checkpoint, size=size, grey=grey, device=device)
+    found = model.classify(support, list(query), together=together)
+    for lost in found.unreadable:
+        print(f"left out: {lost.name}: {lost.reason}", file=sys.stderr)
+    if json:
+        about = {
+            "run": str(run),
+            "checkpoint": int(model.checkpoint.name.removeprefix("step-")),
+            "learner": model.config.learner,
+            "together": together,
+        }
+        print(json_text.dumps(about | found.as_table(), indent=1))
+    else:
+        print(found.as_csv().removesuffix("\n") if csv else found.as_text())
+    return 0

@@ -1,0 +1,282 @@
+"""Learning from tasks as they arrive in a live program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from metadrift.detection import make_detector
+from metadrift.detection.features import make_features
+from metadrift.domains.images import Look
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.learners import MetaLearner, make_learner, pick_device
+from metadrift.live.classification import Classification, classify
+from metadrift.live.pictures import Queries, Support
+from metadrift.memory import Buffer
+from metadrift.methods.base import Method, StepRecord
+from metadrift.methods.config import MethodName
+from metadrift.methods.make import make_method
+from metadrift.runs.build import build_learner
+from metadrift.runs.checkpoint import (
+    DAMAGE,
+    checkpoints,
+    load_checkpoint,
+    remove_leftovers,
+    save_checkpoint,
+)
+from metadrift.runs.config import LearnerName, RunConfig, from_toml, to_toml
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+class ContinualMetaLearner:
+    """A method and a learner that take one batch of tasks after the other.
+
+    Nothing tells it where tasks come from or when that changes. What it keeps of the past is its
+    memory, of a fixed size.
+
+    Parameters
+    ----------
+    method
+        `m2d3-pets`, `reservoir`, `sequential` and so on, as for `metadrift run`.
+    learner
+        `protonet`, `anil`, `maml` or `ridge`, or a MetaLearner of one's own.
+    geometry
+        Ways, shots and queries of every task.
+    image_size, channels
+        Of the tasks' images: [T, ways*(shots+queries), channels, image_size, image_size].
+    tasks_a_step
+        T, the tasks of each batch.
+    memory
+        How many batches are kept.
+    backbone
+        A module of one's own in the learner, [B, 3, H, W] to [B, D]. The learner works on a copy,
+        `model.learner.backbone`.
+    optimizer
+        Makes the optimiser from the parameters, such as
+        `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`; by default Adam with `lr`.
+    lr, seed, device
+        Learning rate of the default optimiser; where everything random follows from; where to
+        compute.
+    config
+        All other settings, as for a run: `RunConfig(detection=..., replay=..., learn=...)`.
+
+    Examples
+    --------
+    >>> geometry = TaskGeometry(ways=2, shots=1, queries=2)
+    >>> model = ContinualMetaLearner(
+    ...     "reservoir", "protonet", geometry=geometry, image_size=8, channels=1, memory=4
+    ... )
+    >>> tasks = TaskBatch(torch.zeros(1, 6, 1, 8, 8, dtype=torch.uint8), geometry)
+    >>> record = model.observe(tasks)
+    >>> model.steps, record.admitted, tuple(model.predict(tasks).shape)
+    (1, True, (1, 4))
+    """
+
+    def __init__(
+        self,
+        method: MethodName = "m2d3-pets",
+        learner: LearnerName | MetaLearner = "protonet",
+        *,
+        geometry: TaskGeometry,
+        image_size: int,
+        channels: int = 3,
+        tasks_a_step: int = 1,
+        memory: int = 300,
+        backbone: nn.Module | None = None,
+        optimizer: MakeOptimizer | None = None,
+        lr: float = 0.001,
+        seed: int = 0,
+        device: str = "auto",
+        config: RunConfig | None = None,
+    ) -> None:
+        config = config or RunConfig()
+        if channels not in (1, 3):
+            raise UsageError(f"channels must be 1 or 3, not {channels}")
+        if method == "balanced-oracle" or config.labels == "oracle":
+            raise UsageError("an oracle needs the true domains, which a live stream does not have")
+        self.config = replace(
+            config,
+            method=method,
+            learner=config.learner if isinstance(learner, MetaLearner) else learner,
+            ways=geometry.ways,
+            shots=geometry.shots,
+            queries=geometry.queries,
+            lr=lr,
+            seed=seed,
+            memory=replace(config.memory, capacity=memory),
+        )
+        self.geometry, self.tasks_a_step = geometry, tasks_a_step
+        self.look = Look(image_size, channels)
+        if isinstance(learner, MetaLearner) and backbone is not None:
+            raise UsageError("a learner of one's own has its backbone already")
+        made = learner if isinstance(learner, MetaLearner) else self._make_learner(backbone)
+        self.learner: MetaLearner = made.to(pick_device(device))
+        if self.learner.image_size != image_size:
+            raise UsageError(
+                f"the learner was made for images of {self.learner.image_size} px, not {image_size}"
+            )
+        make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
+        self.optimizer = make(self.learner.parameters())
+        self.method = self._make_method()
+        self.steps = 0
+
+    def observe(self, tasks: TaskBatch) -> StepRecord:
+        """Learn from the tasks that have arrived: one training step.
+
+        A loss or a gradient that is not finite raises NonFiniteError before it reaches the weights.
+        """
+        shape = [self.tasks_a_step, self.geometry.images_a_task, self.look.channels]
+        shape += [self.look.size, self.look.size]
+        if tasks.geometry != self.geometry or list(tasks.images.shape) != shape:
+            raise MetadriftError(
+                f"step {self.steps} brought images {list(tasks.images.shape)} of {tasks.geometry}; "
+                f"this learner was made for {shape} of {self.geometry}"
+            )
+        record = self.method.step(tasks)
+        self.steps += 1
+        return record
+
+    @torch.no_grad()
+    def predict(self, tasks: TaskBatch) -> Tensor:
+        """The class (0 to ways - 1) of every query: int64 [T, ways*queries]."""
+        was_training = self.learner.training
+        self.learner.eval()
+        try:
+            outcome = self.learner(tasks.to(self.method.device))
+        finally:
+            self.learner.train(was_training)
+        answer: Tensor = outcome.logits.argmax(-1).cpu()
+        return answer
+
+    def classify(
+        self, support: Support, query: Queries, *, together: bool = False
+    ) -> Classification:
+        """Name pictures by a few of each class; see `TrainedModel.classify`."""
+        return classify(self.learner, self.look, support, query, together=together)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything that the next steps depend on into the folder `path`.
+
+        Safetensors and JSON, whole or not at all; what was saved there before is removed after.
+        """
+        state = {
+            "kind": _KIND,
+            "config": to_toml(self.config),
+            "look": [self.look.size, self.look.channels],
+            "tasks_a_step": self.tasks_a_step,
+            "steps": self.steps,
+            "method": self.method.state_dict(),
+        }
+        remove_leftovers(Path(path))
+        save_checkpoint(Path(path), self.steps, state, keep=1)
+        return Path(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        learner: MetaLearner | None = None,
+        backbone: nn.Module | None = None,
+        optimizer: MakeOptimizer | None = None,
+        device: str = "auto",
+    ) -> ContinualMetaLearner:
+        """Go on where `save` was called, to the same numbers.
+
+        A learner, backbone or optimiser of one's own is handed in again, made in the same way; its
+        weights and state then come from the file.
+        """
+        saved = checkpoints(Path(path))
+        if not saved:
+            raise MetadriftError(f"there is no saved learner in {path}")
+        state = load_checkpoint(saved[-1])
+        if state.get("kind") != _KIND:
+            raise MetadriftError(f"{saved[-1]} was not saved by a ContinualMetaLearner")
+        try:
+            config = from_toml(state["config"], str(saved[-1]))
+            size, channels = state["look"]
+            model = cls(
+                cast(MethodName, config.method),
+                config.learner if learner is None else learner,
+                geometry=TaskGeometry(config.ways, config.shots, config.queries),
+                image_size=int(size),
+                channels=int(channels),
+                tasks_a_step=int(state["tasks_a_step"]),
+                memory=config.memory.capacity or 1,
+                backbone=backbone,
+                optimizer=optimizer,
+                lr=config.lr,
+                seed=config.seed,
+                device=device,
+                config=config,
+            )
+            model.method.load_state_dict(state["method"])
+            model.steps = int(state["steps"])
+        except DAMAGE as error:
+            what = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise MetadriftError(
+                f"{saved[-1]} cannot be loaded: {what}. It is damaged, or was saved with another "
+                "learner, backbone or optimiser than is given here"
+            ) from None
+        return model
+
+    def _make_learner(self, backbone: nn.Module | None) -> MetaLearner:
+        if backbone is None:
+            return build_learner(self.config, self.look.size)
+        learn = self.config.learn
+        options: dict[str, Any] = {}
+        if self.config.learner in ("anil", "maml"):
+            options = {
+                "inner_steps": learn.inner_steps,
+                "inner_lr": learn.inner_lr,
+                "first_order": learn.first_order,
+            }
+        return make_learner(
+            self.config.learner,
+            image_size=self.look.size,
+            ways=self.config.ways,
+            generator=self.config.seed,
+            normalisation=learn.normalisation,
+            backbone=backbone,
+            **options,
+        )
+
+    def _make_method(self) -> Method:
+        config, name = self.config, cast(MethodName, self.config.method)
+        buffer = features = detector = None
+        if name != "sequential":
+            assert config.memory.capacity is not None
+            buffer = Buffer(
+                config.memory.capacity,
+                self.tasks_a_step,
+                self.geometry,
+                self.look.channels,
+                self.look.size,
+                logits=config.replay.dark > 0,
+            )
+        if name == "m2d3-pets":
+            settings = config.detection.scaled(config.scale)
+            features = make_features(settings, self.look.channels)
+            detector = make_detector(settings)
+        return make_method(
+            name,
+            self.learner,
+            self.optimizer,
+            seed=config.seed,
+            buffer=buffer,
+            memory=config.memory,
+            replay=config.replay,
+            baseline=config.baseline,
+            features=features,
+            detector=detector,
+        )
+
+
+_KIND = "continual-meta-learner"

@@ -1,0 +1,123 @@
+"""The answers are those of training where shapes agree, and sensible where they do not."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metadrift.learners import make_learner
+from metadrift.live.answers import answers
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+LEARNERS = ("protonet", "ridge", "anil", "maml")
+GEOMETRY = TaskGeometry(ways=3, shots=2, queries=4)
+
+
+def made(name, normalisation="batch", ways=3):
+    generator = torch.Generator().manual_seed(3)
+    learner = make_learner(
+        name, image_size=16, ways=ways, filters=6, generator=generator, normalisation=normalisation
+    )
+    with torch.no_grad():
+        for parameter in learner.parameters():  # not at a special point, such as a zero bias
+            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
+        for norm in [m for m in learner.modules() if getattr(m, "running_mean", None) is not None]:
+            norm.running_mean += 0.1
+    return learner
+
+
+def tasks_of(seed=0, channels=3):
+    images = torch.randint(
+        0,
+        256,
+        (1, GEOMETRY.images_a_task, channels, 16, 16),
+        dtype=torch.uint8,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    return TaskBatch(images, GEOMETRY)
+
+
+@pytest.mark.parametrize("normalisation", ["batch", "running"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_all_together_the_answers_are_those_of_a_task(name, normalisation):
+    learner, tasks = made(name, normalisation), tasks_of()
+    learner.eval()
+    expected = learner(tasks).logits[0].detach()
+    found = answers(learner, tasks.support[0], tasks.support_labels, tasks.query[0], together=True)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_alone_an_answer_does_not_depend_on_the_other_queries(name):
+    learner, tasks = made(name), tasks_of()
+    support, labels, query = tasks.support[0], tasks.support_labels, tasks.query[0]
+    every = answers(learner, support, labels, query)
+    torch.testing.assert_close(answers(learner, support, labels, query[5:6]), every[5:6])
+    alone = answers(learner, support, labels, query[5:6], together=True)
+    torch.testing.assert_close(alone, every[5:6])
+    assert not torch.allclose(answers(learner, support, labels, query, together=True), every)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_with_running_averages_alone_and_together_are_the_same(name):
+    learner, tasks = made(name, "running"), tasks_of()
+    given = (learner, tasks.support[0], tasks.support_labels, tasks.query[0])
+    torch.testing.assert_close(answers(*given), answers(*given, together=True))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@settings(deadline=None, max_examples=10)
+@given(shots=st.lists(st.integers(1, 4), min_size=2, max_size=7), queries=st.integers(1, 3))
+def test_any_ways_and_shots_are_answered(name, shots, queries):
+    learner = made(name)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(
+        0, 256, (sum(shots) + queries, 1, 16, 16), dtype=torch.uint8, generator=generator
+    )
+    labels = torch.arange(len(shots)).repeat_interleave(torch.tensor(shots))
+    n = sum(shots)
+    for together in (False, True):
+        found = answers(learner, images[:n], labels, images[n:], together=together)
+        assert found.shape == (queries, len(shots))
+        assert torch.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("ways", [3, 5])
+def test_the_order_of_classes_does_not_matter_beyond_the_trained_ways(name, ways):
+    if name in ("anil", "maml") and ways == 3:
+        pytest.skip("the trained head has a row of its own for each class")
+    learner = made(name)
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randint(0, 256, (ways + 2, 3, 16, 16), dtype=torch.uint8, generator=generator)
+    order = torch.randperm(ways, generator=generator)
+    straight = answers(learner, images[:ways], torch.arange(ways), images[ways:])
+    turned = answers(learner, images[:ways][order], torch.arange(ways), images[ways:])
+    torch.testing.assert_close(turned, straight[:, order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_picture_given_twice_counts_once(name):
+    # Statistics aside (running averages), doubling the pictures of one class changes nothing.
+    learner, tasks = made(name, "running"), tasks_of()
+    support, labels, query = tasks.support[0], tasks.support_labels, tasks.query[0]
+    twice = torch.cat([support, support[:2]])
+    found = answers(learner, twice, torch.cat([labels, labels[:2]]), query)
+    usual = answers(learner, support, labels, query)
+    if name == "ridge":  # the ridge holds back a single picture more than a repeated one
+        assert (found.argmax(1) == usual.argmax(1)).float().mean() > 0.8
+    elif name == "maml":  # its inner steps normalise by the support pictures
+        assert torch.isfinite(found).all()
+    else:
+        torch.testing.assert_close(found, usual, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_learner_stays_as_it_was(name):
+    learner, tasks = made(name), tasks_of()
+    before = {key: value.clone() for key, value in learner.state_dict().items()}
+    learner.train()
+    answers(learner, tasks.support[0], tasks.support_labels, tasks.query[0])
+    assert learner.training
+    assert all(torch.equal(before[key], value) for key, value in learner.state_dict().items())
+    assert all(parameter.grad is None for parameter in learner.parameters())
