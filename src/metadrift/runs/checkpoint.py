@@ -67,8 +67,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int = 
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    for old in checkpoints(folder)[: -max(keep, 1)]:
-        shutil.rmtree(old, ignore_errors=True)
+    prune(folder, keep)
     return target
 
 
@@ -95,6 +94,12 @@ def checkpoints(folder: Path) -> list[Path]:
         return []
     found = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir()]
     return [path for _, path in sorted((int(m[1]), path) for m, path in found if m)]
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Remove all but the newest `keep`."""
+    for old in checkpoints(folder)[: -max(keep, 1)]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -33,6 +33,7 @@ from metadrift.runs.checkpoint import (
     DAMAGE,
     checkpoints,
     load_checkpoint,
+    prune,
     remove_leftovers,
     save_checkpoint,
 )
@@ -294,6 +295,7 @@ class _Run:
                 damaged.append(MetadriftError(f"{path} does not fit this run: {error}"))
             else:
                 self.saved = path
+                prune(folder, self.config.keep)
                 return damaged
         if damaged:
             raise damaged[0]

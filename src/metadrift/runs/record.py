@@ -91,11 +91,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_last_line(path: Path) -> dict[str, Any] | None:
-    """The last whole line of a jsonl file, without reading the rest."""
+    """The last whole line of a jsonl file, without reading the rest; None if it is damaged."""
     if not path.is_file():
         return None
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 65536))
         rows = file.read().split(b"\n")[:-1]
-    return dict(json.loads(rows[-1])) if rows else None
+    try:
+        line = json.loads(rows[-1]) if rows else None
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None
