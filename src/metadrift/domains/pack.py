@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ from metadrift.errors import MetadriftError
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 FORMAT = "metadrift-pack/1"
+
+# What numpy may raise on a damaged file: its header is read as a piece of Python.
+NPY_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, SyntaxError, TypeError)
+NPY_ERRORS += (OverflowError, MemoryError, RecursionError, KeyError, tokenize.TokenError)
 
 _HEADER_BYTES = 128  # a fixed .npy header, rewritten at the end when the number of images is known
 _KEYS = ["format", "name", "image_size", "channels", "class_names", "class_offsets"]
@@ -99,7 +104,7 @@ def open_pack(path: Path | str) -> Pack:
         images = np.load(path / "images.npy", mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise MetadriftError(f"{path} is not a whole pack: it has no images.npy") from None
-    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, MemoryError) as error:
+    except NPY_ERRORS as error:
         raise MetadriftError(f"{path / 'images.npy'} is damaged: {error}") from None
     size, offsets = meta["image_size"], meta["class_offsets"]
     expected = (offsets[-1], size, size, meta["channels"])

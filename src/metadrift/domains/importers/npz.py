@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from metadrift.domains.archive_check import ArchiveCheck, zip_trouble
 from metadrift.domains.images import Look, resize_array
 from metadrift.domains.importers.plan import Options, Piece, Plan, PlannedClass, Unreadable
-from metadrift.domains.pack import Split
+from metadrift.domains.pack import NPY_ERRORS, Split
 from metadrift.domains.splits import random_splits
 from metadrift.errors import MetadriftError
 
 _SPLITS: dict[str, Split] = {"train": "train", "val": "val", "valid": "val", "test": "test"}
+_ERRORS: tuple[type[Exception], ...] = (RuntimeError, zipfile.BadZipFile, zlib.error)
+_ERRORS += NPY_ERRORS
 _CHUNK = 256
 
 
@@ -81,9 +83,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(path, allow_pickle=False) as file:
             keys = ("images", "labels", "names", "class_split", "source", "licence")
             arrays = {key: np.asarray(file[key]) for key in keys if key in file.files}
-    except (ValueError, OSError, EOFError, MemoryError, KeyError, RuntimeError) as error:
-        raise MetadriftError(f"{path} cannot be read as .npz arrays: {error}") from None
-    except (zipfile.BadZipFile, zlib.error, SyntaxError, OverflowError) as error:
+    except _ERRORS as error:
         raise MetadriftError(f"{path} cannot be read as .npz arrays: {error}") from None
     missing = [key for key in ("images", "labels") if key not in arrays]
     if missing:

@@ -25,7 +25,7 @@ from metadrift.domains.importers.plan import (
     Unreadable,
     off_the_list,
 )
-from metadrift.domains.pack import SPLITS
+from metadrift.domains.pack import NPY_ERRORS, SPLITS
 from metadrift.domains.source import open_source
 from metadrift.domains.splits import official_splits
 from metadrift.errors import MetadriftError
@@ -118,7 +118,7 @@ class Bitmaps:
             data = file.read(rows * 784)
             if len(data) != rows * 784:
                 raise ValueError("it is cut off")
-        except (ValueError, SyntaxError, OverflowError) as error:
+        except NPY_ERRORS as error:
             yield Unreadable(self.member, _reason(error))
             return
         for bitmap in np.frombuffer(data, np.uint8).reshape(rows, 28, 28):
