@@ -58,6 +58,7 @@ def evaluate(
     seed: int = 0,
     batch: int | None = None,
     progress: Callable[[int], None] | None = None,
+    share: slice = slice(None),
 ) -> dict[str, DomainAccuracy]:
     """Accuracy on `tasks` tasks of each domain, many tasks in one forward pass.
 
@@ -73,6 +74,8 @@ def evaluate(
         Tasks a forward pass; by default what fits 256 MB in the widest layer.
     progress
         Told the number of tasks done after each forward pass.
+    share
+        Which of the tasks are scored here, where several processes divide them.
     """
     device = next(learner.parameters()).device
     was_training = learner.training
@@ -81,7 +84,14 @@ def evaluate(
         # Not inference_mode: the inner loops of anil and maml need gradients within.
         with torch.no_grad():
             return {
-                name: _evaluate_domain(learner, sampler, name, tasks, seed, batch, device, progress)
+                name: _evaluate_domain(
+                    learner,
+                    sampler,
+                    evaluation_tasks(sampler, name, tasks=tasks, seed=seed)[share],
+                    batch,
+                    device,
+                    progress,
+                )
                 for name, sampler in samplers.items()
             }
     finally:
@@ -114,17 +124,14 @@ def overall(domains: Mapping[str, DomainAccuracy]) -> tuple[float, float]:
 def _evaluate_domain(
     learner: MetaLearner,
     sampler: TaskSampler,
-    name: str,
-    tasks: int,
-    seed: int,
+    rows: NDArray[np.int64],
     batch: int | None,
     device: torch.device,
     progress: Callable[[int], None] | None,
 ) -> DomainAccuracy:
-    rows = evaluation_tasks(sampler, name, tasks=tasks, seed=seed)
     step = batch or _tasks_a_pass(sampler)
     parts: list[NDArray[np.float64]] = []
-    for start in range(0, tasks, step):
+    for start in range(0, len(rows), step):
         outcome = learner(sampler.gather(rows[start : start + step]).to(device))
         parts.append(outcome.accuracy().double().cpu().numpy())
         if progress:

@@ -16,6 +16,7 @@ from torch import Tensor
 from metadrift.detection import Change
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
+from metadrift.methods.group import Group
 from metadrift.tasks import TaskBatch
 
 
@@ -63,12 +64,18 @@ class Method(ABC):
         Any meta-learner, already on its device.
     optimizer
         The optimiser of its parameters.
+
+    Attributes
+    ----------
+    group
+        The processes that train together, each on its share of the tasks; this one alone at first.
     """
 
     def __init__(self, learner: MetaLearner, optimizer: torch.optim.Optimizer) -> None:
         self.learner = learner
         self.optimizer = optimizer
         self.clock = Stopwatch()
+        self.group = Group()
         self.device = next(learner.parameters()).device
 
     @abstractmethod
@@ -91,7 +98,17 @@ class Method(ABC):
     def forward(self, tasks: TaskBatch) -> Learned:
         """The objective of the arriving tasks alone: their mean loss."""
         outcome = self.learner(tasks.to(self.device))
-        return Learned(outcome, None, outcome.loss.mean())
+        return self.learned(outcome, None, outcome.loss.mean())
+
+    def learned(self, arriving: Outcome, replayed: Outcome | None, objective: Tensor) -> Learned:
+        """A forward pass with its numbers, over the tasks of all processes; NaN stops here."""
+        means = [arriving.loss.mean(), arriving.accuracy().mean(), arriving.importance.mean()]
+        if replayed is not None:
+            means.append(replayed.loss.mean())
+        # The objective goes first: what is not finite in one process is refused in all.
+        total, *numbers = self.group.mean([m.item() for m in (objective, *means)]).tolist()
+        refuse_non_finite(total, "the loss")
+        return Learned(arriving, replayed, objective, *numbers)
 
     def apply(self, objective: Tensor) -> None:
         """Backward and optimiser step."""
@@ -107,33 +124,39 @@ class Method(ABC):
     def take_step(self) -> None:
         """Optimiser step on the gradients that are there, if all are finite."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        averages = [b for b in self.learner.buffers() if b.is_floating_point()]
+        self.group.mean_([*gradients, *averages])
         refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
         self.optimizer.step()
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The outcome of a training forward pass, arriving and replayed apart."""
+    """The outcome of a training forward pass, arriving and replayed apart.
+
+    The outcomes and the objective are of this process's tasks, the numbers of all processes'.
+    """
 
     arriving: Outcome
     replayed: Outcome | None
     objective: Tensor
+    loss: float
+    accuracy: float
+    importance: float
+    replay_loss: float = math.nan
 
     def record(self, **more: Any) -> StepRecord:
         """The numbers of this step, with whatever else the method knows."""
-        replay_loss = math.nan if self.replayed is None else self.replayed.loss.mean().item()
         return StepRecord(
-            loss=self.arriving.loss.mean().item(),
-            accuracy=self.arriving.accuracy().mean().item(),
-            replay_loss=replay_loss,
-            **more,
+            loss=self.loss, accuracy=self.accuracy, replay_loss=self.replay_loss, **more
         )
 
 
-def refuse_non_finite(value: Tensor, what: str) -> None:
+def refuse_non_finite(value: Tensor | float, what: str) -> None:
     """Raise when `value` (a scalar) is NaN or infinite."""
-    if not bool(torch.isfinite(value.detach())):
-        raise NonFiniteError(f"{what} became {value.item():g}")
+    number = value.item() if isinstance(value, Tensor) else value
+    if not math.isfinite(number):
+        raise NonFiniteError(f"{what} became {number:g}")
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:

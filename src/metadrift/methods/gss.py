@@ -55,13 +55,12 @@ class GSS(ReplayingMethod):
             stored = TaskBatch.concatenate([replay.tasks for replay in replays])
             replayed = self.learner(stored.to(self.device))
             self.backward(self.replay_term(replayed, replays))
-            learned = replace(learned, replayed=replayed)
+            learned = replace(learned, replay_loss=replayed.loss.mean().item())
         self.take_step()
         return learned.record(admitted=self.admit(tasks, learned, gradient))
 
     def admit(self, tasks: TaskBatch, learned: Learned, gradient: torch.Tensor) -> bool:
         with self.clock("memory"):
             assert isinstance(self.memory, GSSMemory)
-            importance = learned.arriving.importance.mean().item()
             sketch = self.sketch(gradient)
-            return self.memory.offer(tasks, 0, importance, sketch=sketch) is not None
+            return self.memory.offer(tasks, 0, learned.importance, sketch=sketch) is not None

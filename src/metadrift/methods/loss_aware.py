@@ -16,6 +16,5 @@ class LossAware(ReplayingMethod):
 
     def remember(self, tasks: TaskBatch, learned: Learned, label: int = 0) -> bool:
         with self.clock("memory"):
-            loss = learned.arriving.loss.mean().item()
             logits = learned.arriving.logits if self.memory.buffer.keeps_logits else None
-            return self.memory.offer(tasks, label, loss, logits) is not None
+            return self.memory.offer(tasks, label, learned.loss, logits) is not None

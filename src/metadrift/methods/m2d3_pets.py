@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from metadrift.detection import ChangeDetector
 from metadrift.detection.features import FeatureExtractor
@@ -57,7 +58,8 @@ class M2D3PETS(ReplayingMethod):
         replays = self.draw()  # lines 5-6: B from M by Z_t
         learned = self.learn(tasks, replays)  # line 7: train on T_t and B together
         if learned.replayed is not None:  # the same pass says how hard the replayed tasks are now
-            self.observe([replay.slot for replay in replays], learned.replayed)
+            measured = self.measure([replay.slot for replay in replays], learned.replayed)
+            self.observe(self.group.gather(measured))  # each process replays its own slots
         with self.clock("detection"):  # line 8, M2D3: first ODCD
             seen = self.features(tasks, learned.arriving.embedding)
             change = self.detector.update(seen)
@@ -84,13 +86,18 @@ class M2D3PETS(ReplayingMethod):
             if slots:
                 stored = self.memory.buffer.get(slots).to(self.device)
                 with torch.no_grad(), frozen_statistics(self.learner):
-                    self.observe(slots, self.learner(stored))
+                    measured = self.measure(slots, self.learner(stored))
+                self.observe(self.group.mean(measured))  # each has its part of the same slots
 
-    def observe(self, slots: list[int], outcome: Outcome) -> None:
+    def measure(self, slots: list[int], outcome: Outcome) -> NDArray[np.float64]:
+        """[n, 2]: the slots, and the mean square of the importance of each one's tasks."""
+        squares = outcome.importance.view(len(slots), -1).square().mean(1)
+        return np.array([slots, squares.tolist()], np.float64).T
+
+    def observe(self, measured: NDArray[np.float64]) -> None:
         """Tell memory and sampler how hard these stored batches are now."""
-        each = outcome.importance.view(len(slots), -1)
-        for slot, squares in zip(slots, each.square().mean(1).tolist(), strict=True):
-            label = int(self.memory.label[slot])
+        for slot, squares in measured.tolist():
+            label = int(self.memory.label[int(slot)])
             importance = math.sqrt(squares)  # of a batch: the root mean square over its tasks
             self.memory.observe(label, importance)
             if isinstance(self.sampler, PETS):

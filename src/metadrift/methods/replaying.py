@@ -27,6 +27,7 @@ from metadrift.replay import (
     domain_balance,
     recombined,
 )
+from metadrift.replay.base import gather
 from metadrift.tasks import TaskBatch
 
 
@@ -67,15 +68,20 @@ class ReplayingMethod(Method):
     def draw(self) -> list[Replay]:
         """This step's stored batches, changed as the settings ask."""
         with self.clock("replay"):
-            drawn = self.sampler.draw(self.memory, self.config.batches, self.rng)
-            return [self.freshen(replay) for replay in drawn]
+            # All processes choose the same slots and take their share of them.
+            n = self.config.batches * self.group.size
+            slots, weights = self.sampler.choose(self.memory, n, self.rng)
+            mine = self.group.share(len(slots))
+            drawn = gather(self.memory, slots[mine], weights[mine])
+            rng = self.group.own(self.rng)
+            return [self.freshen(replay, rng) for replay in drawn]
 
-    def freshen(self, replay: Replay) -> Replay:
+    def freshen(self, replay: Replay, rng: np.random.Generator) -> Replay:
         """Recombine classes within the cluster and shift images, so that replay is not by rote."""
-        if self.config.recombine and self.rng.random() < self.config.recombine:
-            replay = recombined(self.memory, replay, self.rng)
+        if self.config.recombine and rng.random() < self.config.recombine:
+            replay = recombined(self.memory, replay, rng)
         if self.config.augment:
-            shifted = Augment(shift=self.config.augment)(replay.tasks, self.rng)
+            shifted = Augment(shift=self.config.augment)(replay.tasks, rng)
             replay = replace(replay, tasks=shifted)
         return replay
 
@@ -91,10 +97,10 @@ class ReplayingMethod(Method):
         outcome = self.learner(together.to(self.device))
         arriving = outcome[: len(tasks)]
         if not replays:
-            return Learned(arriving, None, arriving.loss.mean())
+            return self.learned(arriving, None, arriving.loss.mean())
         replayed = outcome[len(tasks) :]
         term = self.replay_term(replayed, replays)
-        return Learned(arriving, replayed, arriving.loss.mean() + term)
+        return self.learned(arriving, replayed, arriving.loss.mean() + term)
 
     def replay_term(self, replayed: Outcome, replays: Sequence[Replay]) -> Tensor:
         """What replay adds to the objective: the weighted mean loss of the replayed tasks."""
@@ -111,9 +117,8 @@ class ReplayingMethod(Method):
         """Offer the arriving batch to memory."""
         with self.clock("memory"):
             arriving = learned.arriving
-            importance = arriving.importance.mean().item()
             logits = arriving.logits if self.memory.buffer.keeps_logits else None
-            return self.memory.offer(tasks, label, importance, logits) is not None
+            return self.memory.offer(tasks, label, learned.importance, logits) is not None
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {

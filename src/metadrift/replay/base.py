@@ -38,8 +38,14 @@ class ReplaySampler(ABC):
     """Chooses what is replayed."""
 
     @abstractmethod
+    def choose(
+        self, memory: Memory, n: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[float]]:
+        """n slots and their weights; none when the memory is empty."""
+
     def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
         """n stored batches; none when the memory is empty."""
+        return gather(memory, *self.choose(memory, n, rng))
 
     def probabilities(self, memory: Memory) -> dict[int, float]:
         """label -> the probability that the next draw is of this cluster: by size if uniform."""

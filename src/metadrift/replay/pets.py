@@ -9,7 +9,7 @@ import numpy as np
 
 from metadrift.errors import UsageError
 from metadrift.memory import Memory
-from metadrift.replay.base import Replay, ReplaySampler, gather
+from metadrift.replay.base import ReplaySampler
 
 
 class PETS(ReplaySampler):
@@ -81,9 +81,11 @@ class PETS(ReplaySampler):
         self._draws = 0
         self._observed: dict[int, int] = {}
 
-    def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
+    def choose(
+        self, memory: Memory, n: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[float]]:
         if len(memory) == 0:
-            return []
+            return [], []
         self._draws += 1
         labels, share, G, q = self._clusters(memory)
         weight = share / q if self.weighted else np.ones_like(q)
@@ -94,7 +96,7 @@ class PETS(ReplaySampler):
         for i in picked:
             members = memory.slots_of(labels[i])
             slots.append(members[int(rng.integers(len(members)))])
-        return gather(memory, slots, weight[picked].tolist())
+        return slots, weight[picked].tolist()
 
     def probabilities(self, memory: Memory) -> dict[int, float]:
         labels, _, _, q = self._clusters(memory)

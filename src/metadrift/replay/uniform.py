@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metadrift.memory import Memory
-from metadrift.replay.base import Replay, ReplaySampler, gather
+from metadrift.replay.base import ReplaySampler
 
 
 class UniformReplay(ReplaySampler):
@@ -30,9 +30,10 @@ class UniformReplay(ReplaySampler):
     [0, 1, 2]
     """
 
-    def draw(self, memory: Memory, n: int, rng: np.random.Generator) -> list[Replay]:
+    def choose(
+        self, memory: Memory, n: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[float]]:
         stored = len(memory)
         if stored == 0:
-            return []
-        slots = rng.choice(stored, n, replace=n > stored).tolist()
-        return gather(memory, slots, [1.0] * n)
+            return [], []
+        return rng.choice(stored, n, replace=n > stored).tolist(), [1.0] * n

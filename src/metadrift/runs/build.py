@@ -17,7 +17,9 @@ from metadrift.learners import MetaLearner, make_learner, pick_device
 from metadrift.memory import Buffer
 from metadrift.methods.base import Method
 from metadrift.methods.config import MethodName
+from metadrift.methods.group import Group
 from metadrift.methods.make import make_method
+from metadrift.methods.shared import SharedFeatures
 from metadrift.runs.config import RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
 from metadrift.streams import Benchmark, JointStream, TaskStream, Truth, load_benchmark, open_packs
@@ -40,29 +42,44 @@ class Parts:
     """Unseen classes of every domain; a domain without validation classes has none of those."""
 
 
-def build(config: RunConfig, folder: Path) -> Parts:
+# These exchange nothing but means. The others compare or chain whole gradients within a step.
+_TOGETHER = (
+    "sequential",
+    "joint",
+    "independent",
+    "reservoir",
+    "loss-aware",
+    "m2d3-pets",
+    "balanced-oracle",
+)
+
+
+def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     """Make the parts; the built-in domains are generated if they are not there yet."""
-    benchmark = plan(config)
+    group = group or Group()
+    benchmark = plan(config, group)
     packs = open_packs(benchmark, config.data, config.size)
     geometry = TaskGeometry(config.ways, config.shots, config.queries)
     joint = config.method == "joint"
     kind = JointStream if joint else TaskStream
     stream = kind(benchmark, packs, geometry, config.seed)
+    stream.share = group.share(stream.tasks_a_step)
     truth = None if joint else Truth(benchmark.segments)
     device = pick_device(config.device)
     learner = build_learner(config, stream.image_size).to(device)
     buffer = None
     if config.method not in ("sequential", "joint", "independent"):
+        # A process keeps its tasks of every stored batch: in the room of one, n times the batches.
         buffer = Buffer(
-            config.memory.capacity or benchmark.memory,
-            stream.tasks_a_step,
+            (config.memory.capacity or benchmark.memory) * group.size,
+            stream.tasks_a_step // group.size,
             geometry,
             stream.channels,
             stream.image_size,
-            file=folder / "memory.bin" if config.memory.mapped else None,
+            file=folder / _memory_file(group) if config.memory.mapped else None,
             logits=config.replay.dark > 0,
         )
-    method = build_method(config, learner, buffer, stream, truth)
+    method = build_method(config, learner, buffer, stream, truth, group)
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.channels)
         for name in benchmark.domains
@@ -71,9 +88,11 @@ def build(config: RunConfig, folder: Path) -> Parts:
     return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests)
 
 
-def plan(config: RunConfig) -> Benchmark:
-    """The benchmark at the run's scale."""
+def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
+    """The benchmark at the run's scale, which the processes must be able to divide."""
     benchmark = load_benchmark(config.benchmark).scaled(config.scale)
+    if group is not None and group.size > 1:
+        _check_division(config, benchmark, group.size)
     if config.only is None:
         return benchmark
     if config.only not in benchmark.domains:
@@ -104,6 +123,7 @@ def build_method(
     buffer: Buffer | None,
     stream: TaskStream,
     truth: Truth | None,
+    group: Group,
 ) -> Method:
     optimizer = torch.optim.Adam(learner.parameters(), lr=config.lr)
     streams = ("joint", "independent")
@@ -117,7 +137,9 @@ def build_method(
         settings = config.detection.scaled(config.scale)
         features = make_features(settings, stream.channels)
         detector = make_detector(settings)
-    return make_method(
+    if features is not None and group.size > 1:
+        features = SharedFeatures(features, group)
+    method = make_method(
         name,
         learner,
         optimizer,
@@ -129,3 +151,22 @@ def build_method(
         features=features,
         detector=detector,
     )
+    method.group = group
+    return method
+
+
+def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> None:
+    if config.method not in _TOGETHER:
+        raise UsageError(
+            f"{config.method} runs in one process; on several run {', '.join(_TOGETHER)}"
+        )
+    if benchmark.tasks_a_step % processes:
+        raise UsageError(
+            f"{processes} processes cannot divide the {benchmark.tasks_a_step} tasks a step of "
+            f"benchmark {benchmark.name!r}: start as many as divide them, or set tasks_a_step in a "
+            "benchmark file of your own"
+        )
+
+
+def _memory_file(group: Group) -> str:
+    return "memory.bin" if group.leads else f"memory-{group.rank}.bin"

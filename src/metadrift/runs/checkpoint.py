@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,12 @@ DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError
 _TENSOR, _ARRAY = "tensor", "array"
 
 
-def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int = 2) -> Path:
+def save_checkpoint(
+    folder: Path, step: int, state: dict[str, Any], keep: int = 2, beside: Path | None = None
+) -> Path:
     """Write `folder/step-N` and then remove all but the newest `keep`.
+
+    The files in the folder `beside`, if there is one, become part of the checkpoint.
 
     Examples
     --------
@@ -50,6 +55,10 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int = 
         text = json.dumps({"format": FORMAT, "step": step, "state": shape})
         (temporary / "state.json").write_text(text, encoding="utf-8")
         _flush(temporary / "tensors.safetensors", temporary / "state.json", temporary)
+        if beside:
+            for file in beside.iterdir():
+                file.rename(temporary / file.name)
+            beside.rmdir()
         temporary.chmod(0o755)
         if target.exists():
             shutil.rmtree(target)
@@ -94,6 +103,11 @@ def checkpoints(folder: Path) -> list[Path]:
         return []
     found = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir()]
     return [path for _, path in sorted((int(m[1]), path) for m, path in found if m)]
+
+
+def steps_of(paths: Sequence[Path]) -> list[int]:
+    """The step of each checkpoint."""
+    return [int(path.name.removeprefix("step-")) for path in paths]
 
 
 def prune(folder: Path, keep: int) -> None:

@@ -41,14 +41,17 @@ def run(words: list[str]) -> int:
     if file is not None:
         default = RunArguments(run=load_config(Path(file)))
     arguments = tyro.cli(RunArguments, prog="metadrift run", args=words, default=default)
+    from metadrift.methods.group import joined
     from metadrift.runs.loop import start
 
     config = arguments.run
     name = arguments.name or default_name(config)
     if not is_folder_name(name):
         raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
-    summary = start(config, arguments.out / name, quiet=arguments.json)
-    _show(summary, arguments.out / name, arguments.json)
+    with joined() as group:
+        summary = start(config, arguments.out / name, arguments.json, group)
+        if group.leads:
+            _show(summary, arguments.out / name, arguments.json)
     return 0
 
 
@@ -67,9 +70,13 @@ def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
     json
         Print the summary as JSON and show no progress.
     """
+    from metadrift.methods.group import joined
     from metadrift.runs.loop import go_on
 
-    _show(go_on(run, quiet=json), run, json)
+    with joined() as group:
+        summary = go_on(run, json, group)
+        if group.leads:
+            _show(summary, run, json)
 
 
 def default_name(config: RunConfig) -> str:

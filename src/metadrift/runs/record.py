@@ -25,11 +25,14 @@ class Recorder:
         The run's folder.
     log_every
         Steps between two lines of metrics; loss and accuracy are means over those steps.
+    writes
+        False only gathers: of several processes one writes.
     """
 
-    def __init__(self, folder: Path, log_every: int) -> None:
+    def __init__(self, folder: Path, log_every: int, writes: bool = True) -> None:
+        self._writes = writes
         self._files = {name: folder / f"{name}.jsonl" for name in ("metrics", "events")}
-        for path in self._files.values():
+        for path in self._files.values() if writes else ():
             path.touch()
         self._log_every = log_every
         self._sums = [0.0, 0.0, 0.0]
@@ -72,12 +75,14 @@ class Recorder:
         return {**lengths, "sums": list(self._sums), "replays": self._replays, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, path in self._files.items():
+        for name, path in self._files.items() if self._writes else ():
             os.truncate(path, min(path.stat().st_size, int(state[f"{name}_bytes"])))
         self._sums = [float(value) for value in state["sums"]]
         self._replays, self._since = int(state["replays"]), int(state["since"])
 
     def _write(self, name: str, line: dict[str, Any]) -> None:
+        if not self._writes:
+            return
         with open(self._files[name], "ab") as file:
             file.write((json.dumps(plain(line), allow_nan=False) + "\n").encode())
 

@@ -163,6 +163,7 @@ def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB on Linux
     return {
         "wall_s": seconds["train"],
+        "processes": parts.method.group.size,
         "steps_per_s": parts.benchmark.steps / train,
         "overhead": {name: value / train for name, value in spent.items()},
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,

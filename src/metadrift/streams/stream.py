@@ -42,6 +42,11 @@ class TaskStream:
         The same seed gives the same bytes.
     split
         The classes that tasks are made of.
+
+    Attributes
+    ----------
+    share
+        Which tasks of each step are read: all, or those of one of several processes.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class TaskStream:
         self.tasks_a_step = benchmark.tasks_a_step
         self.channels = max(packs[name].channels for name in benchmark.domains)
         self.image_size = packs[benchmark.domains[0]].image_size
+        self.share = slice(None)
         self.step = 0
         self._seed = seed
         self._steps = benchmark.steps
@@ -81,7 +87,8 @@ class TaskStream:
     def batch(self, step: int) -> TaskBatch:
         """The batch of any step, whatever was read before."""
         sampler = self._samplers[self._truth.domain_at(step)]
-        return sampler.draw(self.tasks_a_step, np.random.default_rng([self._seed, step]))
+        rng = np.random.default_rng([self._seed, step])
+        return sampler.gather(sampler.choose(self.tasks_a_step, rng)[self.share])
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}
@@ -99,11 +106,11 @@ class JointStream(TaskStream):
     def batch(self, step: int) -> TaskBatch:
         rng = np.random.default_rng([self._seed, step])
         first = step * self.tasks_a_step
-        drawn = [
-            self._samplers[self._domain_of_task(first + t)].draw(1, rng)
-            for t in range(self.tasks_a_step)
+        samplers = [
+            self._samplers[self._domain_of_task(first + t)] for t in range(self.tasks_a_step)
         ]
-        return TaskBatch.concatenate(drawn)
+        chosen = [(sampler, sampler.choose(1, rng)) for sampler in samplers]
+        return TaskBatch.concatenate([sampler.gather(rows) for sampler, rows in chosen[self.share]])
 
     def _domain_of_task(self, task: int) -> str:
         names = list(self._samplers)
