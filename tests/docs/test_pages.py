@@ -1,31 +1,65 @@
-"""What README and docs show must run."""
+"""The pages fit together: links, navigation, commands, public names and the files beside them."""
 
+import importlib
+import pkgutil
 import re
-import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import metadrift
+from metadrift.cli import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+ROOMS = [room.name for room in pkgutil.iter_modules(metadrift.__path__) if room.ispkg]
 
 
-def test_the_python_of_the_readme_runs():
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
 def test_every_link_leads_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)", text):
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
         if not target.startswith("http"):
             assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_every_page_is_in_the_navigation(page):
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    if page.startswith("docs/"):
+        assert re.search(rf"[ :-] {page.removeprefix('docs/')}$", nav, re.MULTILINE), page
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_the_two_commands_of_the_readme_exist(target):
     assert f"make {target}" in README
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_lists_every_command(name):
+    assert f"| `metadrift {name}` |" in (ROOT / "docs/reference/commands.md").read_text()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reference_has_every_public_name_of_a_room(room):
+    listed = re.findall(r"^::: (\S+)$", (ROOT / f"docs/reference/{room}.md").read_text(), re.M)
+    for path in listed:
+        module, name = path.rsplit(".", 1)
+        assert hasattr(importlib.import_module(module), name), path
+    public = set(getattr(importlib.import_module(f"metadrift.{room}"), "__all__", []))
+    named = {path.rsplit(".", 1)[1] for path in listed} | {"LEARNERS", "MethodName"}
+    assert public <= named, f"docs/reference/{room}.md lacks {sorted(public - named)}"
+
+
+def test_the_versions_of_package_and_citation_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == metadrift.__version__
+    for file in ("CITATION.cff", "docs/how-to/cite.md"):
+        found = re.search(r"(?m)^ *version *[:=] *\{?([\d.]+)", (ROOT / file).read_text())[1]
+        assert found == metadrift.__version__, file
+
+
+def test_the_site_fetches_nothing():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in text
+    assert not re.search(r"https?://|analytics", text)
