@@ -101,15 +101,16 @@ def open_pack(path: Path | str) -> Pack:
         raise MetadriftError(f"{path / 'pack.json'} cannot be read as JSON: {error}") from None
     _check_meta(path, meta)
     try:
-        images = np.load(path / "images.npy", mmap_mode="r", allow_pickle=False)
+        # Not np.load, which takes a zip or a pickle of this name as well.
+        images = np.lib.format.open_memmap(path / "images.npy", mode="r")
     except FileNotFoundError:
         raise MetadriftError(f"{path} is not a whole pack: it has no images.npy") from None
     except NPY_ERRORS as error:
         raise MetadriftError(f"{path / 'images.npy'} is damaged: {error}") from None
     size, offsets = meta["image_size"], meta["class_offsets"]
     expected = (offsets[-1], size, size, meta["channels"])
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != expected:
-        found = f"{getattr(images, 'dtype', '?')} {list(getattr(images, 'shape', []))}"
+    if images.dtype != np.uint8 or images.shape != expected:
+        found = f"{images.dtype} {list(images.shape)}"
         raise MetadriftError(
             f"{path / 'images.npy'} does not fit its pack.json: it holds {found}, "
             f"pack.json says uint8 {list(expected)}"
