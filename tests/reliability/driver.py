@@ -1,0 +1,150 @@
+"""Runs `metadrift` commands in forked children, and sabotages them as asked.
+
+Loading torch takes seconds, a tiny run less: this process loads everything once, makes the run
+of its first order itself, and forks for each further line of JSON on its input, {"words": [...],
+"sabotage": [name, argument], "said": file}. It answers with the exit code (negative for a signal).
+"""
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+# Loaded here, so that no child has to.
+import metadrift.report.commands
+import metadrift.runs.checkpoint as checkpoint
+import metadrift.runs.loop as loop
+from metadrift import cli
+
+import metadrift.runs.commands  # noqa: F401, isort: skip
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def on_call(owner, name, number, before=die, after=None):
+    """Have something happen before (or after) the call of this number, counted from 1."""
+    true, count = getattr(owner, name), 0
+
+    def counted(*arguments, **more):
+        nonlocal count
+        count += 1
+        if count == number and before:
+            before(*arguments)
+        result = true(*arguments, **more)
+        if count == number and after:
+            after(*arguments)
+        return result
+
+    setattr(owner, name, counted)
+
+
+def killed_in_step(number):
+    """Killed in the middle of a training step."""
+    on_call(loop._Run, "_one_step", number, before=None, after=die)
+
+
+def killed_in_evaluation(number):
+    on_call(loop, "evaluate", number)
+
+
+def killed_with_half_of_the_tensors(number):
+    """Killed when half of a checkpoint's tensors are on disk."""
+
+    def halve(_, file):
+        os.truncate(file, os.path.getsize(file) // 2)
+        die()
+
+    on_call(checkpoint, "save_file", number, before=None, after=halve)
+
+
+def killed_before_the_json(number):
+    on_call(checkpoint, "save_file", number, before=None, after=die)
+
+
+def killed_before_flushing(number):
+    on_call(checkpoint, "_flush", number)
+
+
+def killed_in_fsync(number):
+    on_call(os, "fsync", number)
+
+
+def killed_before_the_rename(number):
+    on_call(Path, "rename", number)
+
+
+def killed_after_the_rename(number):
+    on_call(Path, "rename", number, before=None, after=die)
+
+
+def killed_while_pruning(number):
+    def half(folder, **_):
+        (Path(folder) / "state.json").unlink()
+        die()
+
+    on_call(shutil, "rmtree", number, before=half)
+
+
+def killed_before_the_summary(number):
+    on_call(os, "replace", number)
+
+
+def told_in_training(number):
+    """The signal of this number arrives in the fourth step."""
+    on_call(loop._Run, "_one_step", 4, before=lambda *_: os.kill(os.getpid(), number))
+
+
+def told_in_evaluation(number):
+    on_call(loop, "evaluate", 1, before=lambda *_: os.kill(os.getpid(), number))
+
+
+def counts_checkpoints(file):
+    """The most checkpoints that are there at a time, into a file."""
+    most = 0
+
+    def count(folder, _):
+        nonlocal most
+        most = max(most, len(checkpoint.checkpoints(folder)))
+        Path(file).write_text(str(most))
+
+    true = checkpoint.prune
+    checkpoint.prune = lambda folder, keep: (count(folder, keep), true(folder, keep))
+
+
+def small_files(size):
+    """No file may become larger than this, as on a disk that is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def main():
+    with contextlib.redirect_stdout(sys.stderr):
+        assert cli.main(json.loads(sys.stdin.readline())["words"]) == 0
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            if order["sabotage"]:
+                name, argument = order["sabotage"]
+                globals()[name](argument)
+            code = 99
+            try:
+                code = cli.main(order["words"])
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+main()

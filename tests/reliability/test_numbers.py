@@ -1,0 +1,148 @@
+"""NaN and infinity stop a run at once, the weights as they were, or are skipped and counted."""
+
+import json
+import math
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+import torch
+
+from metadrift.errors import MetadriftError
+from metadrift.methods.config import MethodName
+from metadrift.runs.checkpoint import checkpoints, load_checkpoint
+from metadrift.runs.config import RunConfig
+from metadrift.runs.loop import _Run, start
+from metadrift.runs.record import read_lines
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+METHODS = get_args(MethodName)
+
+
+def weights(run):
+    return {name: value.clone() for name, value in run.parts.learner.state_dict().items()}
+
+
+def run_to_the_error(config, folder, spoil_at, spoil):
+    """Make the run, spoil its learner before a step, and give the weights before it and after."""
+    folder.mkdir()
+    run, kept = _Run(config, folder, quiet=True), []
+    step = run._one_step
+
+    def one_step(stream):
+        if run.step == spoil_at:
+            spoil(run.parts.learner)
+        kept.append(weights(run))
+        step(stream)
+
+    run._one_step = one_step
+    with pytest.raises(MetadriftError) as error:
+        run.finish()
+    return str(error.value), kept[-1], weights(run)
+
+
+def same(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one)
+
+
+def infinite_gradients(learner):
+    for parameter in learner.parameters():
+        parameter.register_hook(lambda gradient: gradient * math.inf)
+
+
+def nan_loss(learner):
+    """The loss of every task becomes NaN, without touching a weight."""
+
+    def poison(_, __, outcome):
+        return replace(outcome, loss=outcome.loss * math.nan)
+
+    learner.register_forward_hook(poison)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_infinite_gradient_stops_the_run_and_leaves_the_weights(method, config, tmp_path):
+    config = replace(config, method=method, stage_tasks=0)
+    said, before, after = run_to_the_error(config, tmp_path / "run", 5, infinite_gradients)
+    assert "a gradient became" in said
+    assert "at step 5 with learning rate 0.001; the weights were not touched" in said
+    assert f"the last good checkpoint is {tmp_path / 'run' / 'checkpoints' / 'step-3'}" in said
+    assert same(before, after)
+
+
+@pytest.mark.parametrize("learner", ["protonet", "anil"])
+@pytest.mark.parametrize("method", ["sequential", "mer", "m2d3-pets"])
+def test_a_nan_loss_stops_the_run_and_leaves_the_weights_and_averages(
+    method, learner, config, tmp_path
+):
+    learn = replace(config.learn, normalisation="running")
+    config = replace(config, method=method, learner=learner, learn=learn, stage_tasks=0)
+    said, before, after = run_to_the_error(config, tmp_path / "run", 1, nan_loss)
+    assert "the loss became nan at step 1" in said
+    assert "there is no checkpoint yet" in said
+    assert any("running_mean" in name for name in before)
+    assert same(before, after)
+
+
+def test_a_method_of_several_inner_steps_is_put_back_to_where_the_step_began(config, tmp_path):
+    high = replace(config.baseline, mer_alpha=1e30)
+    config = replace(config, method="mer", baseline=high, stage_tasks=0)
+    said, before, after = run_to_the_error(config, tmp_path / "run", -1, None)
+    assert "with learning rate" in said
+    assert all(bool(torch.isfinite(value).all()) for value in after.values())
+    assert same(before, after)
+
+
+@pytest.mark.parametrize("lr", [1e20, 1e30])
+@pytest.mark.parametrize("learner", ["protonet", "anil", "maml", "ridge"])
+def test_a_learning_rate_far_too_high_ends_in_a_sentence(learner, lr, config, tmp_path):
+    config = replace(config, learner=learner, lr=lr)
+    with pytest.raises(MetadriftError, match=r"became (-?inf|nan) at step \d with learning rate"):
+        start(config, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize("lr", [0.0, -1.0, math.nan, math.inf, 1e38])
+def test_a_learning_rate_that_is_none_is_refused(lr):
+    with pytest.raises(MetadriftError, match="--lr must be above 0"):
+        RunConfig(lr=lr)
+
+
+def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path):
+    config = replace(config, method="reservoir", on_nan="skip")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run = _Run(config, folder, quiet=True)
+    step, parameter = run.parts.method.step, next(run.parts.learner.parameters())
+
+    def sometimes(tasks):
+        if run.step in (2, 7, 8):
+            with torch.no_grad():
+                parameter.fill_(math.nan)
+        return step(tasks)
+
+    run.parts.method.step = sometimes
+    summary = run.finish()
+    assert summary["skipped_steps"] == 3
+    assert math.isfinite(summary["accuracy"]["mean"])
+    events = read_lines(folder / "events.jsonl")
+    assert [e["step"] for e in events if e["event"] == "skipped"] == [2, 7, 8]
+    for path in checkpoints(folder / "checkpoints"):
+        for name, value in load_checkpoint(path)["method"]["learner"].items():
+            assert bool(torch.isfinite(value).all()), name
+
+
+def test_the_count_of_skipped_steps_survives_a_kill(config, driver, tmp_path, same_run):
+    high = replace(config.baseline, mer_alpha=1e30)
+    config = replace(config, method="mer", baseline=high, on_nan="skip")
+    assert driver.run(tmp_path, config, "whole")[0] == 0
+    assert driver.run(tmp_path, config, "killed", ["killed_in_step", 8])[0] == -9
+    assert driver.resume(tmp_path, "killed")[0] == 0
+    same_run(tmp_path / "whole", tmp_path / "killed")
+    summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
+    assert summary["skipped_steps"] > 0
+
+
+def test_images_can_hold_no_nan():
+    geometry = TaskGeometry(2, 1, 1)
+    with pytest.raises(MetadriftError, match="uint8"):
+        TaskBatch(torch.full((1, 4, 1, 8, 8), math.nan), geometry)
