@@ -42,16 +42,18 @@ def run_of(tmp_path_factory: pytest.TempPathFactory, tiny_benchmark: Path) -> Ca
             made[key] = tmp_path_factory.mktemp("runs") / "-".join(key)
             config = RunConfig(
                 benchmark=str(tiny_benchmark),
+                scale=0.4,
+                lr=0.003,
                 method="reservoir",
                 learner=learner,
                 ways=3,
                 queries=3,
                 test_tasks=2,
                 stage_tasks=0,
-                checkpoint_every=50,
+                checkpoint_every=20,
                 keep=3,
                 device="cpu",
-                learn=LearnerConfig(filters=8, normalisation=normalisation),
+                learn=LearnerConfig(filters=8, normalisation=normalisation, first_order=True),
             )
             start(config, made[key], quiet=True)
         return made[key]
