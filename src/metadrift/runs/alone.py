@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from metadrift.domains.lock import lock
@@ -16,14 +15,10 @@ LOCK = ".lock"
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it; a second program is told which process has it.
-
-    Of the processes of one distributed run only the first takes the lock.
-    """
-    follower = os.environ.get("RANK", "0") != "0"
+    """Make the folder and hold it; a second program is told which process has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with nullcontext() if follower else lock(folder / LOCK, f"{folder} is being run"):
+        with lock(folder / LOCK, f"{folder} is being run"):
             _remove_half_written(folder)
             yield
     except BrokenPipeError:
