@@ -29,7 +29,8 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The site goes to site/; open site/index.html. The variable silences an advertisement.
+# The site goes to site/; `python3 -m http.server -d site` shows it with its search.
+# The variable silences an advertisement.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

@@ -1,11 +1,21 @@
-"""Tiny domains that a small learner can tell apart, and a benchmark file over them."""
+"""What tests of several rooms share: tiny domains, tasks, learners, methods and source files."""
 
+import io
 import os
+import tarfile
+import zipfile
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
+from metadrift.detection import DetectionConfig, make_detector, make_features
 from metadrift.domains.pack import write_pack
+from metadrift.learners import make_learner
+from metadrift.memory import Buffer
+from metadrift.methods import make_method
+from metadrift.tasks import TaskBatch, TaskGeometry
 
 SIZE = 12
 
@@ -44,3 +54,123 @@ def tiny_benchmark(tmp_path_factory):
     path = folder / "tiny.toml"
     path.write_text("\n".join(lines))
     return path
+
+
+@pytest.fixture
+def make_tasks():
+    """Random tasks: `make_tasks(tasks, ways, shots, queries, channels, size, seed)`."""
+
+    def make(tasks=3, ways=3, shots=2, queries=2, channels=3, size=16, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        geometry = TaskGeometry(ways, shots, queries)
+        shape = (tasks, geometry.images_a_task, channels, size, size)
+        images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+        return TaskBatch(images, geometry)
+
+    return make
+
+
+@pytest.fixture
+def small_learner():
+    """small_learner(name, ways, size, ...): a learner of four filters, always of the same seed."""
+
+    def make(name, ways=3, size=16, normalisation="batch", filters=4, **options):
+        return make_learner(
+            name,
+            image_size=size,
+            ways=ways,
+            normalisation=normalisation,
+            filters=filters,
+            generator=0,
+            **options,
+        )
+
+    return make
+
+
+GEOMETRY = TaskGeometry(ways=3, shots=1, queries=2)
+
+
+@pytest.fixture
+def batches():
+    """Endless batches of 2 tasks; each task has its own three random patterns, plus noise."""
+
+    def make(seed, ground=100):
+        rng = np.random.default_rng(seed)
+        while True:
+            patterns = rng.normal(ground, 50, (2, 3, 1, 1, 12, 12))
+            images = patterns + rng.normal(0, 15, (2, 3, 3, 1, 12, 12))
+            images = images.clip(0, 255).astype(np.uint8)
+            block = np.concatenate(
+                [
+                    images[:, :, :1].reshape(2, 3, 1, 12, 12),
+                    images[:, :, 1:].reshape(2, 6, 1, 12, 12),
+                ],
+                axis=1,
+            )
+            yield TaskBatch(torch.from_numpy(block), GEOMETRY)
+
+    return make
+
+
+@pytest.fixture
+def build_method():
+    """build_method(name, learner, capacity, lr, ...): a small method for `batches`."""
+
+    def make(name, learner="protonet", capacity=6, lr=1e-2, **options):
+        torch.set_num_threads(1)
+        net = make_learner(learner, image_size=12, ways=3, generator=0, filters=8)
+        buffer = Buffer(capacity, 2, GEOMETRY, 1, 12)
+        settings = DetectionConfig().scaled(0.05)
+        return make_method(
+            name,
+            net,
+            torch.optim.Adam(net.parameters(), lr=lr),
+            seed=0,
+            buffer=buffer,
+            features=make_features(settings, 1),
+            detector=make_detector(settings),
+            **options,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """An image file of one colour."""
+
+    def make(colour="red", size=(20, 16), form="PNG", mode="RGB", **saving):
+        file = io.BytesIO()
+        Image.new(mode, size, colour).save(file, form, **saving)
+        return file.getvalue()
+
+    return make
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write files as a folder, a zip, a tar or a tgz, and give its path."""
+
+    def write(files, form="folder", name="data"):
+        if form == "folder":
+            for member, data in files.items():
+                path = tmp_path / name / member
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            return tmp_path / name
+        path = tmp_path / f"{name}.{form}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if form == "zip":
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                for member, data in files.items():
+                    archive.writestr(member, data)
+            return path
+        with tarfile.open(path, {"tar": "w", "tgz": "w:gz"}[form]) as archive:
+            for member, data in files.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        return path
+
+    return write

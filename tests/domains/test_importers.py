@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -12,11 +11,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from metadrift.domains.importers import KINDS, plan_import
+from layouts import (
+    BIRDS,
+    DRAWN,
+    MINI,
+    OMNIGLOT,
+    PLANES,
+    Picture,
+    aircraft,
+    brands,
+    cub,
+    miniimagenet,
+    npy,
+    npz,
+    omniglot,
+    quickdraw_lines,
+)
+from metadrift.domains.importers import plan_import
 from metadrift.domains.importers.plan import Options
 from metadrift.domains.importers.report import ImportReport
 from metadrift.domains.importers.run import import_plan
@@ -24,8 +39,6 @@ from metadrift.domains.pack import SPLITS, Pack, open_pack
 from metadrift.domains.splits import official_names, random_splits
 from metadrift.errors import MetadriftError, UsageError
 
-Files = dict[str, bytes]
-Picture = Callable[..., bytes]
 Store = Callable[..., Path]
 
 
@@ -53,21 +66,6 @@ def images_of(pack: Pack, name: str) -> np.ndarray:
 
 
 # Omniglot
-
-OMNIGLOT = {  # one class of each official split
-    "images_background/Alphabet_of_the_Magi/character01": "train",
-    "images_background/Armenian/character01": "val",
-    "images_evaluation/Kannada/character01": "test",
-    "images_evaluation/Atemayar_Qelisayer/character02": "test",
-}
-
-
-def omniglot(picture: Picture) -> Files:
-    ink = Image.new("1", (105, 105), 1)
-    ink.paste(0, (0, 0, 50, 20))
-    file = io.BytesIO()
-    ink.save(file, "PNG")
-    return {f"{folder}/0001_{n:02d}.png": file.getvalue() for folder in OMNIGLOT for n in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("form", ["folder", "zips", "zip", "tgz"])
@@ -106,20 +104,6 @@ def test_rotations_multiply_training_and_validation_classes_only(
 
 
 # miniImageNet
-
-MINI = {"train": ["n01532829", "n01558993"], "val": ["n01855672"], "test": ["n01930112"]}
-
-
-def miniimagenet(picture: Picture, head: str = "filename,label\n", row: str = "{},{}\n") -> Files:
-    files = {}
-    for split, classes in MINI.items():
-        lines = [head]
-        for name in classes:
-            for n in range(3):
-                files[f"images/{name}0000000{n}.jpg"] = picture("blue", (84, 84), "JPEG")
-                lines.append(row.format(f"{name}0000000{n}.jpg", name))
-        files[f"{split}.csv"] = "".join(lines).encode()
-    return files
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "tgz"])
@@ -182,30 +166,6 @@ def test_a_csv_that_lies_is_named(
 
 # CUB
 
-BIRDS = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "004.Groove_billed_Ani"]
-
-
-def cub() -> Files:
-    """Photographs that are black but for a white box at (10, 5), 20 wide and 15 high."""
-    photo = Image.new("RGB", (60, 40), "black")
-    photo.paste("white", (10, 5, 30, 20))
-    file = io.BytesIO()
-    photo.save(file, "PNG")
-    names = [f"{bird}/{bird[4:]}_{n}.jpg" for bird in BIRDS for n in (3, 1, 2)]
-    numbers = (
-        np.random.default_rng(0).permutation(len(names)) + 1
-    )  # ids are not in the names' order
-    tables: dict[str, list[str]] = {"images": [], "image_class_labels": [], "bounding_boxes": []}
-    for number, name in zip(numbers, names, strict=True):
-        tables["images"].append(f"{number} {name}")
-        tables["image_class_labels"].append(f"{number} {int(name[:3])}")
-        tables["bounding_boxes"].append(f"{number} 10.0 5.0 20.0 15.0")
-    tables["classes"] = [f"{int(bird[:3])} {bird}" for bird in BIRDS]
-    files = {f"CUB_200_2011/images/{name}": file.getvalue() for name in names}
-    for name, lines in tables.items():
-        files[f"CUB_200_2011/{name}.txt"] = ("\n".join(lines) + "\n").encode()
-    return files | {"attributes.txt": b"not needed"}
-
 
 @pytest.mark.parametrize("form", ["folder", "tgz", "zip"])
 def test_cub_has_its_official_split(store: Store, form: str) -> None:
@@ -239,30 +199,6 @@ def test_cub_tables_that_do_not_fit_are_named(store: Store) -> None:
 
 # Aircraft
 
-PLANES = {"F-16A/B": "train", "F/A-18": "train", "BAE 146-200": "train", "Yak-42": "val"}
-
-
-def aircraft() -> Files:
-    """Grey photographs with a white box, and a red strip of 20 rows at the bottom."""
-    photo = Image.new("RGB", (90, 80), (99, 99, 99))
-    photo.paste("white", (10, 5, 30, 20))
-    photo.paste("red", (0, 60, 90, 80))
-    file = io.BytesIO()
-    photo.save(file, "PNG")
-    root = "fgvc-aircraft-2013b/data/"
-    lists: dict[str, list[str]] = {"train": [], "val": [], "trainval": [], "test": []}
-    files, boxes = {}, []
-    for n in range(12):
-        variant = list(PLANES)[n % 4]
-        for part in [["train", "trainval"], ["val", "trainval"], ["test"]][n // 4]:
-            lists[part].append(f"{n:07d} {variant}")
-        boxes.append(f"{n:07d} 11 6 30 20")
-        files[f"{root}images/{n:07d}.jpg"] = file.getvalue()
-    for part, lines in lists.items():
-        files[f"{root}images_variant_{part}.txt"] = ("\n".join(lines) + "\n").encode()
-    files[f"{root}images_box.txt"] = "\n".join(boxes).encode()
-    return files | {f"{root}variants.txt": "\n".join(PLANES).encode()}
-
 
 @pytest.mark.parametrize("form", ["folder", "tgz"])
 def test_aircraft_loses_its_strip_and_keeps_its_names(store: Store, form: str) -> None:
@@ -281,20 +217,6 @@ def test_aircraft_is_cropped_to_the_box_when_asked(store: Store) -> None:
 
 
 # QuickDraw
-
-DRAWN = {"airplane": None, "The Eiffel Tower": None, "aircraft carrier": None, "ant": None}
-
-
-def quickdraw_lines(n: int, recognized: bool = True) -> bytes:
-    strokes = [[[0, 255, 255], [0, 0, 100]], [[30], [90]]]
-    line = {"word": "x", "recognized": recognized, "drawing": strokes}
-    return (json.dumps(line) + "\n").encode() * n
-
-
-def npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tgz"])
@@ -363,14 +285,6 @@ def test_arrays_of_another_shape_are_reported(store: Store, lie: np.ndarray) -> 
 # Necessities and folder
 
 
-def brands(picture: Picture, count: int, root: str = "Logo-2K+/Necessities/") -> Files:
-    return {
-        f"{root}brand {b}/{n}.jpg": picture("green", form="JPEG")
-        for b in range(count)
-        for n in (1, 2)
-    }
-
-
 @pytest.mark.parametrize("form", ["folder", "zip", "tgz"])
 def test_necessities_are_found_below_the_root_of_the_logos(
     picture: Picture, store: Store, form: str
@@ -435,21 +349,6 @@ def test_grey_and_per_class_are_heard(picture: Picture, store: Store) -> None:
 # npz
 
 
-def npz(**changes: object) -> bytes:
-    rng = np.random.default_rng(0)
-    arrays: dict[str, object] = {
-        "images": rng.integers(0, 256, (12, 8, 8, 3), np.uint8),
-        "labels": np.arange(12) % 4,
-        "names": np.array(["a", "b/c", "d e", "ö"]),
-        "class_split": np.array(["train", "val", "test", ""]),
-        "source": np.array("here"),
-        "licence": np.array("CC0"),
-    }
-    file = io.BytesIO()
-    np.savez(file, **{k: v for k, v in (arrays | changes).items() if v is not None})  # type: ignore[arg-type]
-    return file.getvalue()
-
-
 def test_arrays_become_a_pack(store: Store) -> None:
     source = store({"some.npz": npz()}) / "some.npz"
     pack, _ = run("npz", source)
@@ -497,92 +396,6 @@ def test_arrays_that_lie_are_named(store: Store, changes: dict[str, object], mes
 
 
 # What holds for all
-
-
-def dataset(kind: str, picture: Picture) -> Files:
-    return {
-        "omniglot": lambda: omniglot(picture),
-        "miniimagenet": lambda: miniimagenet(picture),
-        "cub": cub,
-        "aircraft": aircraft,
-        "quickdraw": lambda: {f"{name}.ndjson": quickdraw_lines(4) for name in DRAWN},
-        "necessities": lambda: brands(picture, 4),
-        "folder": lambda: brands(picture, 4),
-    }[kind]()
-
-
-FILE_KINDS = [kind for kind in KINDS if kind != "npz"]
-
-
-def is_content(name: str) -> bool:
-    return name.endswith((".jpg", ".png", ".ndjson"))
-
-
-@pytest.mark.parametrize("kind", FILE_KINDS)
-@pytest.mark.parametrize("form", ["folder", "tgz"])
-def test_unreadable_files_are_left_out_and_listed_or_fail_when_strict(
-    picture: Picture, store: Store, kind: str, form: str
-) -> None:
-    files = dataset(kind, picture)
-    contents = [name for name in files if is_content(name)]
-    broken = {contents[0]: b"", contents[-1]: files[contents[-1]][:40]}
-    source = store(files | broken, form)
-    _, report = run(kind, source)
-    # an empty list of drawings is no unreadable file: it is a class without images
-    assert {one.name.split(",")[0] for one in report.unreadable} >= set(list(broken)[1:])
-    packs = source.parent / "packs"
-    before = (packs / kind / "pack.json").read_bytes()
-    with pytest.raises(MetadriftError, match=r"cannot be read.*Nothing was written"):
-        run(kind, source, strict=True)
-    assert [p.name for p in packs.iterdir()] == [kind]
-    assert (packs / kind / "pack.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("kind", list(KINDS))
-def test_something_else_gives_one_clear_error_and_nothing_half_written(
-    store: Store, kind: str, tmp_path: Path
-) -> None:
-    sources = [store({"readme.txt": b"hello"}, form, name="x") for form in ("folder", "zip", "tgz")]
-    (tmp_path / "empty.zip").write_bytes(b"")
-    (tmp_path / "lying.tgz").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 999)
-    for source in [*sources, tmp_path / "empty.zip", tmp_path / "lying.tgz", tmp_path / "nothing"]:
-        with pytest.raises(MetadriftError) as caught:
-            run(kind, source)
-        assert source.name in str(caught.value)
-    assert not (tmp_path / "packs").exists()
-
-
-@pytest.mark.parametrize("kind", FILE_KINDS)
-def test_a_dataset_of_which_nothing_can_be_read_leaves_nothing(
-    picture: Picture, store: Store, kind: str
-) -> None:
-    files = {n: b"junk" if is_content(n) else d for n, d in dataset(kind, picture).items()}
-    source = store(files)
-    with pytest.raises(MetadriftError, match="at least 2 classes"):
-        run(kind, source)
-    assert list((source.parent / "packs").iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", ["cub", "miniimagenet", "aircraft", "quickdraw", "necessities"])
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_text_and_images_never_crash_an_import(
-    picture: Picture, tmp_path: Path, kind: str, data: st.DataObject
-) -> None:
-    files = dataset(kind, picture)
-    for name in data.draw(st.lists(st.sampled_from(sorted(files)), min_size=1, max_size=4)):
-        whole = bytearray(files[name])
-        at = data.draw(st.integers(0, len(whole)))
-        files[name] = bytes(whole[:at] + data.draw(st.binary(max_size=6)))
-    folder = tmp_path / "damaged"
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    try:
-        run(kind, folder)[0].verify()
-    except MetadriftError:
-        packs = tmp_path / "packs"
-        assert not packs.exists() or {p.name for p in packs.iterdir()} <= {kind}
 
 
 @pytest.mark.parametrize(

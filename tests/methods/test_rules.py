@@ -26,8 +26,8 @@ def test_agem_leaves_a_gradient_that_agrees_and_projects_one_that_does_not():
     assert [part.tolist() for part in projected] == [[0.0, 5.0], [3.0]]
 
 
-def test_agem_never_applies_an_update_that_climbs_the_memory_loss(build, batches):
-    method, stream = build("agem", lr=0.05), batches(0, ground=60)
+def test_agem_never_applies_an_update_that_climbs_the_memory_loss(build_method, batches):
+    method, stream = build_method("agem", lr=0.05), batches(0, ground=60)
     for tasks in islice(stream, 10):
         method.step(tasks)
     limited = []
@@ -47,9 +47,9 @@ def test_agem_never_applies_an_update_that_climbs_the_memory_loss(build, batches
 
 
 def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_step_back(
-    build, batches
+    build_method, batches
 ):
-    method, stream = build("mir", replay=ReplayConfig(batches=2)), batches(0)
+    method, stream = build_method("mir", replay=ReplayConfig(batches=2)), batches(0)
     for tasks in islice(stream, 10):
         method.step(tasks)
     tasks, before = next(stream), flat(method)
@@ -70,8 +70,10 @@ def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_
     assert [replay.slot for replay in chosen] == expected
 
 
-def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build, batches):
-    method = build("mer", baseline=BaselineConfig(mer_alpha=0.1, mer_beta=0.25, mer_gamma=0.5))
+def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build_method, batches):
+    method = build_method(
+        "mer", baseline=BaselineConfig(mer_alpha=0.1, mer_beta=0.25, mer_gamma=0.5)
+    )
     tasks = next(batches(0))
     start = flat(method)
     loss = method.learner(tasks).loss.mean()
@@ -81,8 +83,8 @@ def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build, batches):
     assert torch.allclose(flat(method), expected, atol=1e-7)
 
 
-def test_gss_hands_the_gradient_of_the_arriving_batch_alone_to_its_memory(build, batches):
-    method, stream = build("gss"), batches(0)
+def test_gss_hands_the_gradient_of_the_arriving_batch_alone_to_its_memory(build_method, batches):
+    method, stream = build_method("gss"), batches(0)
     for tasks in islice(stream, 4):
         method.step(tasks)
     tasks = next(stream)
@@ -95,18 +97,18 @@ def test_gss_hands_the_gradient_of_the_arriving_batch_alone_to_its_memory(build,
     assert torch.allclose(seen[0], expected, atol=1e-5)
 
 
-def test_replayed_tasks_enter_the_objective_with_their_weight(build, batches):
-    method, stream = build("reservoir"), batches(0)
+def test_replayed_tasks_enter_the_objective_with_their_weight(build_method, batches):
+    method, stream = build_method("reservoir"), batches(0)
     a, b = next(stream), next(stream)
     alone, other = method.learner(a).loss.mean(), method.learner(b).loss.mean()
     learned = method.forward(a, [Replay(b, weight=2.5, slot=0)])
     assert (learned.objective).item() == pytest.approx((alone + 2.5 * other).item(), rel=1e-5)
 
 
-def test_dark_replay_holds_the_learner_to_stored_logits(batches, build):
+def test_dark_replay_holds_the_learner_to_stored_logits(batches, build_method):
     from metadrift.memory import Buffer, ReservoirMemory
 
-    method, stream = build("reservoir", replay=ReplayConfig(dark=1.0)), batches(0)
+    method, stream = build_method("reservoir", replay=ReplayConfig(dark=1.0)), batches(0)
     buffer = Buffer(3, 2, method.memory.buffer.geometry, 1, 12, logits=True)
     method.memory = ReservoirMemory(buffer, np.random.default_rng(0))
     a, b = next(stream), next(stream)
@@ -120,8 +122,10 @@ def test_dark_replay_holds_the_learner_to_stored_logits(batches, build):
     assert len(a) == 2
 
 
-def test_a_detected_change_opens_a_new_latent_domain_and_relabels_from_its_start(build, batches):
-    method, stream = build("m2d3-pets", capacity=50), batches(0)
+def test_a_detected_change_opens_a_new_latent_domain_and_relabels_from_its_start(
+    build_method, batches
+):
+    method, stream = build_method("m2d3-pets", capacity=50), batches(0)
 
     class At:
         statistic, threshold, step = 2.0, 1.0, -1
@@ -139,8 +143,8 @@ def test_a_detected_change_opens_a_new_latent_domain_and_relabels_from_its_start
     assert math.isfinite(records[-1].variance_ratio)
 
 
-def test_without_pets_the_draws_are_uniform_and_of_weight_one(build, batches):
-    method = build("m2d3-pets", replay=ReplayConfig(sampler="uniform"))
+def test_without_pets_the_draws_are_uniform_and_of_weight_one(build_method, batches):
+    method = build_method("m2d3-pets", replay=ReplayConfig(sampler="uniform"))
     for tasks in islice(batches(0), 8):
         method.step(tasks)
     assert all(replay.weight == 1.0 for _ in range(20) for replay in method.draw())

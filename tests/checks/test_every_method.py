@@ -1,4 +1,4 @@
-"""What any method must do, whatever its rule."""
+"""What any method must do, whatever its rule. A new one is checked by being in MethodName."""
 
 import gc
 import math
@@ -16,8 +16,8 @@ METHODS = get_args(MethodName)
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("learner", ["protonet", "anil"])
-def test_it_learns_from_what_arrives(name, learner, build, batches):
-    method = build(name, learner, lr=3e-3)
+def test_it_learns_from_what_arrives(name, learner, build_method, batches):
+    method = build_method(name, learner, lr=3e-3)
     before = [p.detach().clone() for p in method.parameters()]
     losses = [method.step(tasks).loss for tasks in islice(batches(0), 30)]
     assert all(math.isfinite(loss) for loss in losses)
@@ -25,11 +25,11 @@ def test_it_learns_from_what_arrives(name, learner, build, batches):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_it_goes_on_from_its_state_to_the_same_bits(name, build, batches):
-    whole = build(name)
+def test_it_goes_on_from_its_state_to_the_same_bits(name, build_method, batches):
+    whole = build_method(name)
     for tasks in islice(batches(1), 40):
         whole.step(tasks)
-    first, second = build(name), build(name)
+    first, second = build_method(name), build_method(name)
     stream = batches(1)
     for tasks in islice(stream, 23):
         first.step(tasks)
@@ -41,8 +41,8 @@ def test_it_goes_on_from_its_state_to_the_same_bits(name, build, batches):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_its_state_is_a_copy(name, build, batches):
-    method, stream = build(name), batches(2)
+def test_its_state_is_a_copy(name, build_method, batches):
+    method, stream = build_method(name), batches(2)
     for tasks in islice(stream, 12):
         method.step(tasks)
     state = method.state_dict()
@@ -53,8 +53,8 @@ def test_its_state_is_a_copy(name, build, batches):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_loss_that_is_not_finite_never_reaches_the_weights(name, build, batches):
-    method, stream = build(name), batches(3)
+def test_a_loss_that_is_not_finite_never_reaches_the_weights(name, build_method, batches):
+    method, stream = build_method(name), batches(3)
     for tasks in islice(stream, 8):
         method.step(tasks)
     parameter = method.parameters()[0]
@@ -68,8 +68,8 @@ def test_a_loss_that_is_not_finite_never_reaches_the_weights(name, build, batche
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "sequential"])
-def test_the_memory_never_exceeds_its_capacity(name, build, batches):
-    method = build(name, capacity=4)
+def test_the_memory_never_exceeds_its_capacity(name, build_method, batches):
+    method = build_method(name, capacity=4)
     for tasks in islice(batches(4), 20):
         method.step(tasks)
     assert isinstance(method, ReplayingMethod)
@@ -81,15 +81,15 @@ def test_the_memory_never_exceeds_its_capacity(name, build, batches):
 @pytest.mark.parametrize(
     "option", [{"augment": 0.2}, {"recombine": 1.0}, {"balance": True}, {"batches": 3}]
 )
-def test_every_help_for_replay_is_there_for_every_method(name, option, build, batches):
-    method = build(name, replay=ReplayConfig(**option))
+def test_every_help_for_replay_is_there_for_every_method(name, option, build_method, batches):
+    method = build_method(name, replay=ReplayConfig(**option))
     records = [method.step(tasks) for tasks in islice(batches(5), 12)]
     assert all(math.isfinite(record.replay_loss) for record in records[1:])
 
 
 @pytest.mark.parametrize("name", [m for m in METHODS if m != "balanced-oracle"])
-def test_no_method_can_reach_the_truth(name, build, batches):
-    method = build(name)
+def test_no_method_can_reach_the_truth(name, build_method, batches):
+    method = build_method(name)
     for tasks in islice(batches(6), 5):
         method.step(tasks)
     seen, front = set(), [method]
