@@ -50,7 +50,7 @@ def killed_in_step(number):
 
 
 def killed_in_evaluation(number):
-    on_call(loop, "evaluate", number)
+    on_call(loop._Run, "_evaluate", number)
 
 
 def killed_with_half_of_the_tensors(number):
@@ -101,7 +101,7 @@ def told_in_training(number):
 
 
 def told_in_evaluation(number):
-    on_call(loop, "evaluate", 1, before=lambda *_: os.kill(os.getpid(), number))
+    on_call(loop._Run, "_evaluate", 1, before=lambda *_: os.kill(os.getpid(), number))
 
 
 def counts_checkpoints(file):

@@ -10,6 +10,7 @@ import torch
 
 from metadrift.errors import MetadriftError
 from metadrift.methods.config import MethodName
+from metadrift.methods.group import Group
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.runs.config import RunConfig
 from metadrift.runs.loop import _Run, start
@@ -26,7 +27,7 @@ def weights(run):
 def run_to_the_error(config, folder, spoil_at, spoil):
     """Make the run, spoil its learner before a step, and give the weights before it and after."""
     folder.mkdir()
-    run, kept = _Run(config, folder, quiet=True), []
+    run, kept = _Run(config, folder, True, Group()), []
     step = run._one_step
 
     def one_step(stream):
@@ -111,7 +112,7 @@ def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path)
     config = replace(config, method="reservoir", on_nan="skip")
     folder = tmp_path / "run"
     folder.mkdir()
-    run = _Run(config, folder, quiet=True)
+    run = _Run(config, folder, True, Group())
     step, parameter = run.parts.method.step, next(run.parts.learner.parameters())
 
     def sometimes(tasks):
