@@ -192,3 +192,15 @@ def test_false_alarms_are_no_more_than_asked_for() -> None:
         detector = TwoStageDetector(fitted(vectors, "default", 20, 2_000, seed))
         found += len(detector.update_many(vectors))
     assert found < 20
+
+
+def test_the_simulation_of_the_docs_runs_small() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "false_alarms.py"
+    words = ["--steps", 1500, "--stream", 750, "--every", 1000, "--windows", 15]
+    done = subprocess.run(
+        [sys.executable, script, *map(str, words)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines()[2:]]
+    assert len(rows) == 5
+    assert all(cells[5].strip() == "1,500" for cells in rows)
