@@ -6,13 +6,17 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from metadrift.errors import UsageError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.runs.files import is_folder_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -98,24 +102,42 @@ def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
         print(json.dumps(summary))
         return
     from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    try:
+        console.print(_table(summary))
+        found = summary["detection"]
+        if found:
+            console.print(
+                f"changes found: {found['detected']} of {found['true_changes']}, "
+                f"false alarms: {found['false_alarms']}",
+                highlight=False,
+            )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MetadriftError(
+            f"{folder / 'summary.json'} is not a summary of this version: {error}"
+        ) from None
+    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _table(summary: dict[str, Any]) -> Table:
     from rich.table import Table
 
     marked = mark_of(summary["method"], summary["oracle"])
-    table = Table(title=f"{summary['method']}{marked} with {summary['learner']}")
+    table = Table(title=_plain(f"{summary['method']}{marked} with {summary['learner']}"))
     for column in ("domain", "accuracy %", "tasks"):
         table.add_column(column, justify="left" if column == "domain" else "right")
     for name, row in summary["accuracy"]["per_domain"].items():
-        table.add_row(name, f"{100 * row['mean']:.1f} ± {100 * row['ci95']:.1f}", str(row["tasks"]))
+        accuracy = f"{100 * row['mean']:.1f} ± {100 * row['ci95']:.1f}"
+        table.add_row(_plain(name), accuracy, _plain(str(row["tasks"])))
     table.add_section()
     mean, half = summary["accuracy"]["mean"], summary["accuracy"]["ci95"]
     table.add_row("mean", f"{100 * mean:.1f} ± {100 * half:.1f}", "")
-    console = Console(file=sys.stdout)
-    console.print(table)
-    found = summary["detection"]
-    if found:
-        console.print(
-            f"changes found: {found['detected']} of {found['true_changes']}, "
-            f"false alarms: {found['false_alarms']}",
-            highlight=False,
-        )
-    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+    return table
+
+
+def _plain(text: str) -> Text:
+    """A name as it is: neither markup of rich's nor codes of the terminal's."""
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() else "?" for c in text))
