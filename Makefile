@@ -47,3 +47,12 @@ $(VENV)/.docs: $(STAMP)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site
+
+# Outside the suite: a long stream, and many damaged files for every reader.
+.PHONY: soak fuzz
+
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py --steps 50000 --out .bench/soak
+
+fuzz: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_readers.py --cases 25000 --out .bench/fuzz
