@@ -4,7 +4,7 @@ A page says in HTML comments what its readers need not see:
 
 - `<!-- run first: CODE -->` is Python that runs before what follows it;
 - `<!-- file: NAME -->` before a block: the block is also written to that file;
-- `<!-- runs -->` before a bash block, or in the first line for a whole page: it is run for real.
+- `<!-- runs -->` before a bash block: it is run for real.
 """
 
 import re
@@ -40,8 +40,7 @@ class Block:
 
 def blocks_of(text):
     """The blocks of a page in order; a text block right after one that runs is its output."""
-    whole = text.startswith("<!-- runs -->")
-    blocks, runs, file, end = [], whole, None, -1
+    blocks, runs, file, end = [], False, None, -1
     for found in PIECE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         if found["word"] == "runs":
@@ -58,7 +57,7 @@ def blocks_of(text):
             if found["language"] == "text" and close and (last.runs or last.language == "python"):
                 blocks[-1] = Block(last.language, last.text, last.line, last.runs, output=code)
             blocks.append(Block(found["language"], code, line, runs, file))
-            runs, file, end = whole, None, found.end()
+            runs, file, end = False, None, found.end()
     return blocks
 
 
