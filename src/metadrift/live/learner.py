@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from metadrift.detection import make_detector
-from metadrift.detection.features import make_features
 from metadrift.domains.images import Look
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.learners import MetaLearner, make_learner, pick_device
+from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
+from metadrift.live.parts import live_learner, live_method
 from metadrift.live.pictures import Queries, Support
-from metadrift.memory import Buffer
-from metadrift.methods.base import Method, StepRecord
+from metadrift.methods.base import StepRecord
 from metadrift.methods.config import MethodName
-from metadrift.methods.make import make_method
-from metadrift.runs.build import build_learner
 from metadrift.runs.checkpoint import (
     DAMAGE,
     checkpoints,
@@ -101,6 +97,8 @@ class ContinualMetaLearner:
             raise UsageError(f"channels must be 1 or 3, not {channels}")
         if method == "balanced-oracle" or config.labels == "oracle":
             raise UsageError("an oracle needs the true domains, which a live stream does not have")
+        if config.memory.mapped:
+            raise UsageError("memory.mapped is for runs, which have a folder to keep the file in")
         self.config = replace(
             config,
             method=method,
@@ -116,7 +114,11 @@ class ContinualMetaLearner:
         self.look = Look(image_size, channels)
         if isinstance(learner, MetaLearner) and backbone is not None:
             raise UsageError("a learner of one's own has its backbone already")
-        made = learner if isinstance(learner, MetaLearner) else self._make_learner(backbone)
+        made = (
+            learner
+            if isinstance(learner, MetaLearner)
+            else live_learner(self.config, image_size, backbone)
+        )
         self.learner: MetaLearner = made.to(pick_device(device))
         if self.learner.image_size != image_size:
             raise UsageError(
@@ -124,7 +126,9 @@ class ContinualMetaLearner:
             )
         make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
         self.optimizer = make(self.learner.parameters())
-        self.method = self._make_method()
+        self.method = live_method(
+            self.config, self.learner, self.optimizer, tasks_a_step, geometry, self.look
+        )
         self.steps = 0
 
     def observe(self, tasks: TaskBatch) -> StepRecord:
@@ -226,57 +230,6 @@ class ContinualMetaLearner:
                 "learner, backbone or optimiser than is given here"
             ) from None
         return model
-
-    def _make_learner(self, backbone: nn.Module | None) -> MetaLearner:
-        if backbone is None:
-            return build_learner(self.config, self.look.size)
-        learn = self.config.learn
-        options: dict[str, Any] = {}
-        if self.config.learner in ("anil", "maml"):
-            options = {
-                "inner_steps": learn.inner_steps,
-                "inner_lr": learn.inner_lr,
-                "first_order": learn.first_order,
-            }
-        return make_learner(
-            self.config.learner,
-            image_size=self.look.size,
-            ways=self.config.ways,
-            generator=self.config.seed,
-            normalisation=learn.normalisation,
-            backbone=backbone,
-            **options,
-        )
-
-    def _make_method(self) -> Method:
-        config, name = self.config, cast(MethodName, self.config.method)
-        buffer = features = detector = None
-        if name != "sequential":
-            assert config.memory.capacity is not None
-            buffer = Buffer(
-                config.memory.capacity,
-                self.tasks_a_step,
-                self.geometry,
-                self.look.channels,
-                self.look.size,
-                logits=config.replay.dark > 0,
-            )
-        if name == "m2d3-pets":
-            settings = config.detection.scaled(config.scale)
-            features = make_features(settings, self.look.channels)
-            detector = make_detector(settings)
-        return make_method(
-            name,
-            self.learner,
-            self.optimizer,
-            seed=config.seed,
-            buffer=buffer,
-            memory=config.memory,
-            replay=config.replay,
-            baseline=config.baseline,
-            features=features,
-            detector=detector,
-        )
 
 
 _KIND = "continual-meta-learner"
