@@ -148,3 +148,14 @@ def test_without_pets_the_draws_are_uniform_and_of_weight_one(build_method, batc
     for tasks in islice(batches(0), 8):
         method.step(tasks)
     assert all(replay.weight == 1.0 for _ in range(20) for replay in method.draw())
+
+
+@pytest.mark.parametrize(("name", "fresh"), [("m2d3-pets", True), ("reservoir", False)])
+def test_replay_is_augmented_by_default_in_our_method_alone(name, fresh, build_method, batches):
+    method = build_method(name, capacity=4)
+    for tasks in islice(batches(4), 8):
+        method.step(tasks)
+    drawn = [replay for _ in range(5) for replay in method.draw()]
+    stored = [method.memory.buffer.get([replay.slot]) for replay in drawn]
+    same = [torch.equal(a.tasks.images, b.images) for a, b in zip(drawn, stored, strict=True)]
+    assert all(same) is not fresh
