@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.comparison import gather, saved_grid
 from metadrift.experiments.grid import Grid, load_grid, settings_of
-from metadrift.experiments.local import Progress, run_locally
+from metadrift.experiments.local import cores, run_locally
+from metadrift.experiments.on_ray import run_on_ray
+from metadrift.experiments.progress import Progress
 from metadrift.experiments.table import columns_of, markdown, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.runs.files import write_atomically, write_json
+
+EngineName = Literal["local", "ray"]
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,12 @@ class CompareArguments:
     """The method that differences are taken to; by default reservoir where it is among them."""
     grid: Path | None = None
     """A TOML file with variants and settings, instead of the options above and below."""
-    workers: int = max(1, (os.cpu_count() or 1))
-    """Runs at the same time; the cores are divided among them."""
+    engine: EngineName = "local"
+    """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
+    workers: int = cores()
+    """Local: runs at the same time; the cores are divided among them."""
+    ray_address: str = "auto"
+    """Ray: where the cluster is; auto finds the one that this machine belongs to."""
     out: Path = Path("comparisons")
     """Where comparisons are kept."""
     name: str = "comparison"
@@ -59,18 +66,25 @@ def compare(words: list[str]) -> int:
     if arguments.workers < 1:
         raise UsageError("--workers must be at least 1")
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
-    return run_grid(grid, arguments.out / arguments.name, arguments.workers, arguments.json)
+    address = arguments.ray_address if arguments.engine == "ray" else None
+    folder = arguments.out / arguments.name
+    return run_grid(grid, folder, arguments.workers, arguments.json, address)
 
 
 compare.reads_words = True  # type: ignore[attr-defined]
 
 
-def run_grid(grid: Grid, folder: Path, workers: int, quiet: bool = False) -> int:
-    """Run a comparison in its folder; 1 when a run failed."""
+def run_grid(
+    grid: Grid, folder: Path, workers: int, quiet: bool = False, ray_address: str | None = None
+) -> int:
+    """Run a comparison in its folder, here or on a Ray cluster; 1 when a run failed."""
     cells = grid.cells()
     _claim(grid, folder)
     show = _Show(quiet)
-    table = run_locally(cells, folder, workers, show)
+    if ray_address is None:
+        table = run_locally(cells, folder, workers, show)
+    else:
+        table = run_on_ray(cells, folder, ray_address, show)
     show.close(table)
     result = gather(grid, folder)
     write_atomically(folder / "table.md", markdown(result))

@@ -7,27 +7,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
-from metadrift.runs.config import load_config, to_toml
-from metadrift.runs.files import write_atomically
-from metadrift.runs.record import read_last_line
+from metadrift.experiments.progress import (
+    Progress,
+    all_of,
+    as_interrupt,
+    is_finished,
+    look,
+    prepare,
+)
 
 
-@dataclass
-class Progress:
-    """How far one run of a comparison is."""
-
-    cell: Cell
-    state: str = "waiting"  # waiting, running, done, failed
-    step: int = 0
-    accuracy: float = float("nan")
-    reason: str = ""
+def cores() -> int:
+    """How many cores this process may use: those of the container, not of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run_locally(
@@ -40,19 +38,14 @@ def run_locally(
     """Run every cell that is not finished yet; a failed one does not stop the others.
 
     A run that was interrupted goes on from its last checkpoint. Threads are divided: each process
-    gets cores/workers of them, at least one.
+    gets cores/workers of them, at least one, unless the run's own settings name a number.
     """
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    table = [Progress(cell) for cell in cells]
-    waiting = []
-    for entry in table:
-        if (folder / entry.cell.name / "summary.json").is_file():
-            entry.state = "done"
-        else:
-            waiting.append(entry)
+    threads = max(1, cores() // workers)
+    table = all_of(cells, folder)
+    waiting = [entry for entry in table if entry.state == "waiting"]
     running: list[tuple[Progress, subprocess.Popen[bytes]]] = []
     # Asked to stop, this process must live on until its runs have saved themselves.
-    with _as_interrupt(signal.SIGTERM):
+    with as_interrupt(signal.SIGTERM):
         _work(waiting, running, folder, workers, threads, lambda: show(table), poll)
     return table
 
@@ -74,7 +67,7 @@ def _work(
                 running.append((entry, _begin(entry.cell, folder, threads)))
             time.sleep(poll)
             for entry, process in list(running):
-                _look(entry, folder)
+                look(entry, folder)
                 if process.poll() is not None:
                     running.remove((entry, process))
                     _end(entry, folder, process.returncode)
@@ -86,29 +79,9 @@ def _work(
             process.wait()
 
 
-@contextmanager
-def _as_interrupt(number: int) -> Iterator[None]:
-    """Inside, the signal raises KeyboardInterrupt, as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 def _begin(cell: Cell, folder: Path, threads: int) -> subprocess.Popen[bytes]:
-    home = folder / cell.name
-    config = home / "config.toml"
-    if config.is_file() and load_config(config) != cell.config:
-        # Begun under other settings: it would not be the run that the table names.
-        raise MetadriftError(f"{home} holds a run with other settings; choose another --name")
-    home.mkdir(parents=True, exist_ok=True)
-    write_atomically(config, to_toml(cell.config))
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    home = prepare(cell, folder)
+    environment = os.environ | {"OMP_NUM_THREADS": str(cell.config.threads or threads)}
     with open(home / "log.txt", "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "metadrift", "resume", str(home), "--json"],
@@ -119,15 +92,8 @@ def _begin(cell: Cell, folder: Path, threads: int) -> subprocess.Popen[bytes]:
         )
 
 
-def _look(entry: Progress, folder: Path) -> None:
-    line = read_last_line(folder / entry.cell.name / "metrics.jsonl")
-    if line:
-        entry.step = int(line["step"])
-        entry.accuracy = float(line["accuracy"] or "nan")
-
-
 def _end(entry: Progress, folder: Path, code: int) -> None:
-    if code == 0 and (folder / entry.cell.name / "summary.json").is_file():
+    if code == 0 and is_finished(entry.cell, folder):
         entry.state = "done"
         return
     entry.state = "failed"

@@ -7,7 +7,6 @@ An experiment is a comparison (see grid.py) in `paper/NAME.toml`. What stands in
 from __future__ import annotations
 
 import json as json_text
-import os
 import sys
 import tomllib
 from dataclasses import dataclass, field, fields, replace
@@ -19,9 +18,10 @@ import tyro
 
 from metadrift.domains.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.commands import run_grid
+from metadrift.experiments.commands import EngineName, run_grid
 from metadrift.experiments.figures import show_figures
 from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
+from metadrift.experiments.local import cores
 from metadrift.runs.config import RunConfig, RunSettings, from_table
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
@@ -48,8 +48,12 @@ class PaperArguments:
     """The seeds; by default 0 1 2, as the paper has three runs."""
     stand_ins: Flag = False
     """Use the built-in domains even where the real datasets are imported."""
-    workers: int = max(1, (os.cpu_count() or 1))
-    """Runs at the same time; the cores are divided among them."""
+    engine: EngineName = "local"
+    """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
+    workers: int = cores()
+    """Local: runs at the same time; the cores are divided among them."""
+    ray_address: str = "auto"
+    """Ray: where the cluster is; auto finds the one that this machine belongs to."""
     out: Path = Path("comparisons")
     """Where comparisons are kept."""
     name: str | None = None
@@ -78,7 +82,8 @@ def paper(words: list[str]) -> int:
     print(said, file=sys.stderr)
     name = f"paper-{arguments.experiment}-{Path(benchmark).stem}-{arguments.run.scale:g}"
     folder = arguments.out / (arguments.name or name)
-    code = run_grid(grid, folder, arguments.workers, arguments.json)
+    address = arguments.ray_address if arguments.engine == "ray" else None
+    code = run_grid(grid, folder, arguments.workers, arguments.json, address)
     show_figures(grid, folder, quiet=arguments.json)
     return code
 

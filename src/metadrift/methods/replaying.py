@@ -73,7 +73,8 @@ class ReplayingMethod(Method):
             slots, weights = self.sampler.choose(self.memory, n, self.rng)
             mine = self.group.share(len(slots))
             drawn = gather(self.memory, slots[mine], weights[mine])
-            rng = self.group.own(self.rng)
+            changed = self.config.recombine or self.config.augment
+            rng = self.group.own(self.rng) if changed else self.rng
             return [self.freshen(replay, rng) for replay in drawn]
 
     def freshen(self, replay: Replay, rng: np.random.Generator) -> Replay:

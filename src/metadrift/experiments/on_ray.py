@@ -1,0 +1,143 @@
+"""Runs as tasks of a Ray cluster: one task a run, on whichever machine has room.
+
+The comparison's folder lies on a file system that all machines share, under the same path. A run
+whose machine is lost is started again on another one and goes on from its last checkpoint there.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.experiments.grid import Cell
+from metadrift.experiments.progress import (
+    Progress,
+    all_of,
+    as_interrupt,
+    is_finished,
+    look,
+    prepare,
+)
+from metadrift.runs.config import RunConfig
+
+RETRIES = 10  # machines that a run may lose
+_LET_GO = 120.0  # seconds until a process on a lost machine has surely ended
+_SAVE = 60.0  # seconds in which a run that is asked to stop writes its checkpoint
+
+
+def run_on_ray(
+    cells: Sequence[Cell],
+    folder: Path,
+    address: str,
+    show: Callable[[list[Progress]], None],
+    poll: float = 0.5,
+) -> list[Progress]:
+    """Run every cell that is not finished yet; a failed one does not stop the others.
+
+    A run declares as many CPUs as it has threads (one, unless --threads says more) and, with
+    --device cuda, one GPU.
+    """
+    table = all_of(cells, folder)
+    ray = _connect(address)
+    try:
+        _check_room(ray, [entry.cell.config for entry in table if entry.state == "waiting"])
+        with as_interrupt(signal.SIGTERM):
+            _work(ray, table, folder.resolve(), lambda: show(table), poll)
+    finally:
+        ray.shutdown()
+    return table
+
+
+def _work(
+    ray: Any, table: list[Progress], folder: Path, show: Callable[[], None], poll: float
+) -> None:
+    start = ray.remote(max_retries=RETRIES)(_run)
+    pending: dict[Any, Progress] = {}
+    try:
+        for entry in table:
+            if entry.state == "waiting":
+                home, config = prepare(entry.cell, folder), entry.cell.config
+                task = start.options(name=entry.cell.name, **_resources(config))
+                pending[task.remote(str(home), config.threads or 1)] = entry
+        while pending:
+            ended, _ = ray.wait(list(pending), timeout=poll)
+            for entry in pending.values():
+                look(entry, folder)
+                if entry.step:
+                    entry.state = "running"
+            for reference in ended:
+                _end(ray, reference, pending.pop(reference), folder)
+            show()
+    except KeyboardInterrupt:
+        for reference in pending:
+            ray.cancel(reference)  # it saves itself and ends
+        ray.wait(list(pending), num_returns=len(pending), timeout=_SAVE)
+        raise
+
+
+def _run(home: str, threads: int) -> str:
+    """In a worker: begin the run or go on with it; gives the reason when it fails."""
+    import torch
+
+    from metadrift.domains.lock import lock
+    from metadrift.runs.alone import LOCK
+    from metadrift.runs.loop import go_on
+
+    torch.set_num_threads(threads)
+    folder = Path(home)
+    try:
+        # A worker outlives its lost machine's Ray by some moments, and still holds the folder.
+        with lock(folder / LOCK, f"{folder} is being run", patience=_LET_GO):
+            pass
+        go_on(folder, quiet=True)
+    except MetadriftError as error:
+        return str(error)
+    return ""
+
+
+def _end(ray: Any, reference: Any, entry: Progress, folder: Path) -> None:
+    try:
+        entry.reason = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        lines = str(error).strip().splitlines()
+        entry.reason = lines[-1] if lines else type(error).__name__
+    finished = not entry.reason and is_finished(entry.cell, folder)
+    if not finished and not entry.reason:
+        entry.reason = f"its summary is not in {folder}; do all machines share this folder?"
+    entry.state = "done" if finished else "failed"
+
+
+def _resources(config: RunConfig) -> dict[str, int]:
+    return {"num_cpus": config.threads or 1, "num_gpus": 1 if config.device == "cuda" else 0}
+
+
+def _connect(address: str) -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--engine ray needs the extra: pip install 'metadrift[ray]'") from None
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError) as error:
+        raise MetadriftError(
+            f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}); "
+            "`ray start --head` on one machine starts one, `ray start --address` joins others"
+        ) from None
+    return ray
+
+
+def _check_room(ray: Any, configs: Sequence[RunConfig]) -> None:
+    """A task that fits on no machine would wait for ever."""
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for config in configs:
+        wanted = _resources(config)
+        pairs = (("CPU", wanted["num_cpus"]), ("GPU", wanted["num_gpus"]))
+        if not any(all(node.get(kind, 0) >= n for kind, n in pairs) for node in alive):
+            raise MetadriftError(
+                f"a run needs {wanted['num_cpus']} CPUs and {wanted['num_gpus']} GPUs of one "
+                "machine, and no machine of the cluster has as many"
+            )
