@@ -1,0 +1,140 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from metadrift.detection import DetectionConfig
+from metadrift.domains.pack import write_pack
+from metadrift.methods.config import MemoryConfig, ReplayConfig
+from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.config import LearnerConfig, RunConfig, to_toml
+from metadrift.runs.loop import start
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def write_domain(folder, name, seed, ground):
+    """18 classes of 8 grey images that are hard to tell apart: losses stay far from 0."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for c in range(18):
+        pattern = np.kron(rng.normal(0, 12, (4, 4, 1)), np.ones((3, 3, 1)))
+        images = ground + pattern + rng.normal(0, 40, (8, 12, 12, 1))
+        split = "train" if c < 8 else "val" if c < 13 else "test"
+        rows.append((f"class{c}", split, images.clip(0, 255).astype(np.uint8)))
+    write_pack(folder / name, name, rows, source="made by the tests", licence="CC0")
+
+
+@pytest.fixture(scope="session")
+def two_domains(tmp_path_factory):
+    """Makes benchmarks of two hard domains that are easily told apart."""
+    folder = tmp_path_factory.mktemp("two")
+    write_domain(folder, "dark", 1, 80)
+    write_domain(folder, "bright", 2, 170)
+
+    def write(dark, bright, tasks=4):
+        path = folder / f"two-{dark}-{bright}-{tasks}.toml"
+        lines = ["memory = 6", f"tasks_a_step = {tasks}"]
+        for name, steps in (("dark", dark), ("bright", bright)):
+            lines += ["[[segments]]", f'domain = "{name}"', f"steps = {steps}", f'pack = "{name}"']
+        path.write_text("\n".join(lines))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def config(two_domains):
+    torch.set_num_threads(1)
+    return RunConfig(
+        benchmark=two_domains(60, 40),
+        method="m2d3-pets",
+        ways=3,
+        queries=4,
+        test_tasks=9,
+        stage_tasks=0,
+        checkpoint_every=40,
+        keep=10,
+        log_every=1,
+        lr=3e-4,  # larger steps make more of rounding errors
+        threads=1,
+        learn=LearnerConfig(filters=4),
+        detection=DetectionConfig(window=8, burn_in=30),
+    )
+
+
+@pytest.fixture(scope="session")
+def configs(config, two_domains):
+    short = two_domains(30, 20)
+    running = LearnerConfig(filters=4, normalisation="running")
+    helped = ReplayConfig(recombine=0.5, augment=0.1, dark=0.1)
+    return {
+        "sequential": replace(config, method="sequential", benchmark=short),
+        "exact": replace(config, method="sequential", benchmark=short, lr=1e-3),
+        "joint": replace(config, method="joint", benchmark=short, learn=running),
+        "detecting": config,
+        "helped": replace(
+            config, benchmark=short, replay=helped, memory=MemoryConfig(mapped=True), stage_tasks=3
+        ),
+        "grows": replace(config, method="reservoir", replay=ReplayConfig(dark=0.1)),
+    }
+
+
+@pytest.fixture(scope="session")
+def alone(configs, tmp_path_factory):
+    """The runs in one process: name -> folder."""
+    root = tmp_path_factory.mktemp("alone")
+    for name in ("sequential", "joint", "detecting", "grows", "exact"):
+        with float64() if name == "exact" else nullcontext():
+            start(configs[name], root / name, quiet=True)
+    return {path.name: path for path in root.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def together(configs, alone, tmp_path_factory):
+    """The same in two processes; `grows` goes on where one process was stopped at step 40."""
+    root = tmp_path_factory.mktemp("together")
+    plan = []
+    for name in ("sequential", "joint", "detecting", "helped", "exact"):
+        file = root / f"{name}.toml"
+        file.write_text(to_toml(configs[name]))
+        plan.append([str(root / "runs" / name), str(file)])
+    stopped_at_40(alone["grows"], root / "runs" / "grows")
+    plan.append([str(root / "runs" / "grows"), None])
+    (root / "plan.json").write_text(json.dumps(plan))
+    command = [*TORCHRUN, str(Path(__file__).with_name("work.py")), str(root / "plan.json")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path for path in (root / "runs").iterdir()}
+
+
+@contextmanager
+def float64():
+    """Inside, learners are made in double precision, in which rounding decides nothing."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def stopped_at_40(run, copy):
+    """A copy of a finished run as it was when its first checkpoint had been written."""
+    shutil.copytree(run, copy)
+    (copy / "summary.json").unlink()
+    for late in checkpoints(copy / "checkpoints")[1:]:
+        shutil.rmtree(late)
+
+
+@pytest.fixture(scope="session")
+def stop_early():
+    return stopped_at_40
