@@ -49,6 +49,7 @@ class Site:
     longer: int = 0  # Content-Length says so many bytes more than there are
     shift: int = 0  # a range begins so many bytes later than was asked for
     google: bool = False
+    refuses_ranges: bool = False  # with 416, whatever is asked for
     pause: float = 0.0  # before each block
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
@@ -92,9 +93,10 @@ def answer(handler: BaseHTTPRequestHandler, site: Site) -> None:
         first, last = wanted.removeprefix("bytes=").split("-")
         start, status = int(first) + site.shift, 206
         end = min(end, int(last) + 1) if last else end
-        if start >= len(data):
+        if start >= len(data) or site.refuses_ranges:
             handler.send_response(416)
-            handler.send_header("Content-Range", f"bytes */{len(data)}")
+            if not site.refuses_ranges:
+                handler.send_header("Content-Range", f"bytes */{len(data)}")
             handler.end_headers()
             return
     handler.send_response(status)
@@ -105,7 +107,8 @@ def answer(handler: BaseHTTPRequestHandler, site: Site) -> None:
         handler.send_header("ETag", site.tag)
     if site.google:
         digest = base64.b64encode(hashlib.md5(data).digest()).decode()
-        handler.send_header("x-goog-hash", f"crc32c=AAAAAA==, md5={digest}")
+        handler.send_header("x-goog-hash", "crc32c=AAAAAA==")
+        handler.send_header("x-goog-hash", f"md5={digest}")
     handler.end_headers()
     body = data[start:end]
     if site.drops:
@@ -259,6 +262,13 @@ def test_a_server_that_sends_another_part_than_asked_is_not_believed(
     site.drops, site.shift = [1000], 10
     fetch(f"{site.url}/file.bin", tmp_path / "file.bin", patience=QUICK)
     assert (tmp_path / "file.bin").read_bytes() == DATA
+
+
+def test_a_server_that_never_gets_further_is_given_up(site: Site, tmp_path: Path) -> None:
+    site.refuses_ranges, site.drops = True, [500_000] * 99
+    with pytest.raises(MetadriftError, match="3 times in a row"):
+        fetch(f"{site.url}/file.bin", tmp_path / "file.bin", md5=MD5, patience=QUICK)
+    assert len(site.asked) < 6
 
 
 def test_a_beginning_ends_with_a_whole_line(site: Site, tmp_path: Path) -> None:

@@ -100,14 +100,15 @@ class _Download:
         self.wrong_sums: list[str] = []
 
     def run(self) -> None:
-        failed, wait = 0, self.patience.wait
+        failed, wait, most = 0, self.patience.wait, self._have()
         while True:
-            before = self._have()
             try:
                 self._attempt()
                 return self._finish()
             except _BrokenError as broken:
-                moved = self._have() > before
+                # More than ever before: what is dropped and fetched again is no progress.
+                moved = self._have() > most
+                most = max(most, self._have())
                 failed, wait = (0, self.patience.wait) if moved else (failed + 1, wait)
                 if failed >= self.patience.attempts:
                     raise MetadriftError(
@@ -158,7 +159,8 @@ class _Download:
             tag = headers.get("Last-Modified", "")
         if tag and "\n" not in tag:
             self.tag.write_text(tag, encoding="utf-8")
-        found = re.search(r"md5=([A-Za-z0-9+/=]+)", headers.get("x-goog-hash", ""))
+        sums = ",".join(headers.get_all("x-goog-hash", []))
+        found = re.search(r"md5=([A-Za-z0-9+/=]+)", sums)
         if found and self.md5 is None:
             self.md5 = base64.b64decode(found[1]).hex()
         total = None if total is None else start + total
