@@ -1,0 +1,104 @@
+"""A comparison on a real Ray cluster of two nodes, beside the same runs on this machine."""
+
+import json
+import threading
+import time
+
+import pytest
+import torch
+
+from metadrift.experiments.commands import run_grid
+from metadrift.experiments.grid import Grid
+from metadrift.experiments.local import run_locally
+from metadrift.runs.loop import go_on, start
+from metadrift.runs.record import read_lines
+
+ray = pytest.importorskip("ray", reason="the extra metadrift[ray] is not installed")
+
+# Ray's own code warns about files and sockets that it leaves to the garbage collector.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two nodes of one CPU each; the second one can be lost."""
+    from ray.cluster_utils import Cluster
+
+    # Ray's workers step back behind everything else on the machine, by 15 unless told.
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    made = Cluster(initialize_head=True, head_node_args={"include_dashboard": False, **small})
+    made.second = made.add_node(**small)
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def grid(two_domains):
+    """12 runs: 3 methods, 4 seeds."""
+    settings = {
+        "benchmark": two_domains(12, 8, tasks=2),
+        "ways": 3,
+        "queries": 2,
+        "test_tasks": 6,
+        "stage_tasks": 0,
+        "checkpoint_every": 5,
+        "log_every": 1,
+        "threads": 1,
+        "learn": {"filters": 4},
+    }
+    methods = ("sequential", "reservoir", "m2d3-pets")
+    variants = {method: {"method": method} for method in methods}
+    return Grid("twelve", variants, seeds=(0, 1, 2, 3), reference="reservoir", settings=settings)
+
+
+def accuracy(folder, cell):
+    return json.loads((folder / cell.name / "summary.json").read_text())["accuracy"]
+
+
+def test_a_grid_on_two_nodes_has_the_numbers_of_this_machine_though_one_node_is_lost(
+    cluster, grid, tmp_path
+):
+    torch.set_num_threads(1)
+    cells, there, here = grid.cells(), tmp_path / "there", tmp_path / "here"
+    finished = {}
+
+    def lose_a_node():
+        """When 4 runs are done and a run of the second node is on its way."""
+        while True:
+            done = [c for c in cells if (there / c.name / "summary.json").is_file()]
+            begun = [c for c in cells if list((there / c.name / "checkpoints").glob("step-*"))]
+            if len(done) >= 4 and len(begun) > len(done):
+                break
+            time.sleep(0.05)
+        finished.update({c.name: (there / c.name / "summary.json").stat() for c in done})
+        cluster.remove_node(cluster.second, allow_graceful=False)
+
+    thief = threading.Thread(target=lose_a_node, daemon=True)
+    thief.start()
+    assert run_grid(grid, there, workers=1, quiet=True, ray_address=cluster.address) == 0
+    thief.join(60)
+    assert len(finished) >= 4
+    for cell in cells:
+        start(cell.config, here / cell.name, quiet=True)
+        assert accuracy(there, cell) == accuracy(here, cell), cell.name
+        steps = [line["step"] for line in read_lines(there / cell.name / "metrics.jsonl")]
+        assert steps == list(range(1, 21)), cell.name
+        if cell.name in finished:
+            now = (there / cell.name / "summary.json").stat()
+            assert now.st_mtime_ns == finished[cell.name].st_mtime_ns
+    assert json.loads((there / "comparison.json").read_text())["missing"] == []
+
+    # The same comparison again, here or there, repeats nothing.
+    before = (there / cells[0].name / "summary.json").stat().st_mtime_ns
+    table = run_locally(cells, there, 1, lambda _: None, poll=0.01)
+    assert {entry.state for entry in table} == {"done"}
+    assert (there / cells[0].name / "summary.json").stat().st_mtime_ns == before
+    assert go_on(there / cells[0].name, quiet=True)["accuracy"] == accuracy(here, cells[0])
