@@ -65,9 +65,11 @@ def main(
             for task in range(tasks)
         ]
         each = 100 * np.array(rows)
-        half = 1.96 * each.std(0, ddof=1) / np.sqrt(tasks) if tasks > 1 else np.full(2, np.nan)
         means.append(each.mean(0))
-        cells = [f"{m:.1f} ± {h:.1f}" for m, h in zip(means[-1], half, strict=True)]
+        cells = [f"{m:.1f}" for m in means[-1]]
+        if tasks > 1:
+            half = 1.96 * each.std(0, ddof=1) / np.sqrt(tasks)
+            cells = [f"{cell} ± {h:.1f}" for cell, h in zip(cells, half, strict=True)]
         print(f"| {pack.name} | {' | '.join(cells)} |", flush=True)
     alone, together = np.mean(means, axis=0)
     print(f"| mean | {alone:.1f} | {together:.1f} |")

@@ -159,6 +159,16 @@ def test_it_names_pictures_between_two_steps() -> None:
     assert found.names == ["light"]
 
 
+def test_what_was_saved_live_can_be_classified_with(tmp_path: Path) -> None:
+    model = made("reservoir")
+    model.observe(next(arriving(1)))
+    loaded = metadrift.load(model.save(tmp_path / "mine"), device="cpu")
+    support = {"dark": [np.full((9, 9), 30, np.uint8)], "light": [np.full((9, 9), 220, np.uint8)]}
+    query = [np.full((9, 9), 100, np.uint8)]
+    found = loaded.classify(support, query).probabilities
+    assert np.array_equal(found, model.classify(support, query).probabilities)
+
+
 def test_saving_again_replaces_what_was_saved(tmp_path: Path) -> None:
     model = made("reservoir")
     stream = arriving(4)

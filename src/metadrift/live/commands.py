@@ -35,7 +35,7 @@ def classify(
     Parameters
     ----------
     run
-        The folder of a run, finished or not.
+        The folder of a run, finished or not, or of a saved ContinualMetaLearner.
     support
         A folder (or zip) of class folders, each with a few pictures: DIR/cat/1.jpg, DIR/dog/1.jpg.
     query

@@ -10,6 +10,7 @@ from metadrift.domains.images import Look
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
+from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
@@ -71,7 +72,8 @@ def load(
     Parameters
     ----------
     run
-        The run's folder; it need not be finished.
+        The run's folder; it need not be finished. Or what a ContinualMetaLearner with a learner of
+        this package has saved.
     checkpoint
         The step of a checkpoint that is kept.
     size, grey
@@ -81,6 +83,9 @@ def load(
         auto, cpu, cuda or mps.
     """
     folder = Path(run)
+    if not (folder / "config.toml").is_file() and (saved := checkpoints(folder)):
+        live = ContinualMetaLearner.load(folder, device=device)
+        return TrainedModel(live.learner.eval(), live.look, saved[-1], live.config)
     config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
