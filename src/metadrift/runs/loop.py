@@ -357,7 +357,9 @@ class _Run:
         return None
 
     def _restore(self, path: Path, state: dict[str, Any]) -> None:
-        self.step = int(state["step"])
+        self.step, steps = int(state["step"]), len(self.parts.stream)
+        if not 0 <= self.step <= steps:
+            raise MetadriftError(f"{path} is of step {self.step}, but the stream has {steps}")
         self.stages, self.reports = state["stages"], state["reports"]
         self.skipped, self.variance = int(state["skipped"]), state["variance"]
         spent = state["seconds"]

@@ -1,0 +1,86 @@
+"""Checkpoints that are well formed but say something else: one sentence, and no step is taken."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from metadrift.cli import main
+from metadrift.runs.checkpoint import checkpoints
+
+
+@pytest.fixture(scope="module")
+def stopped(config, driver, tmp_path_factory):
+    """A run that was killed after its checkpoint of step 9, the only one it keeps."""
+    folder = tmp_path_factory.mktemp("stopped")
+    assert driver.run(folder, replace(config, keep=1), "run", ["killed_in_step", 10])[0] == -9
+    (saved,) = checkpoints(folder / "run" / "checkpoints")
+    assert saved.name == "step-9"
+    return folder / "run"
+
+
+def put(state, path, value):
+    """Set (or with ... remove) an entry of state.json, whose dicts are {"dict": {...}}."""
+    *parents, last = path.split("/")
+    for name in parents:
+        state = state["dict"][name]
+    if value is ...:
+        del state["dict"][last]
+    else:
+        state["dict"][last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("step", "nine"),
+        ("step", -3),
+        ("step", 10**9),
+        ("step", None),
+        ("stages", ...),
+        ("seconds", []),
+        ("skipped", {"dict": {}}),
+        ("recorder", ...),
+        ("recorder/metrics_bytes", -1),
+        ("method", 3),
+        ("method/learner", {"dict": {}}),
+        ("method/optimizer", ...),
+        ("method/memory", ...),
+        ("method/memory/buffer", {"dict": {}}),
+        ("method/rng", {"dict": {"bit_generator": "MT19937"}}),
+        ("method/detector", {"dict": {"step": "x"}}),
+        ("method/steps", "x"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_in_one_sentence(
+    path, value, stopped, tmp_path, capsys
+):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    file = run / "checkpoints" / "step-9" / "state.json"
+    saved = json.loads(file.read_text())
+    put(saved["state"], path, value)
+    file.write_text(json.dumps(saved))
+    assert main(["resume", str(run), "--json"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert "step-9" in said
+    assert not (run / "summary.json").exists()
+
+
+def test_weights_of_another_shape_are_refused(stopped, tmp_path, capsys):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    file = run / "checkpoints" / "step-9" / "tensors.safetensors"
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.startswith("/method/learner/"))
+    tensors[name] = tensors[name].repeat(2, *[1] * (tensors[name].ndim - 1))
+    save_file(tensors, file)
+    assert main(["resume", str(run), "--json"]) == 1
+    assert "step-9 does not fit this run" in capsys.readouterr().err
+
+
+def test_a_metrics_file_that_was_cut_is_not_filled_with_zeros(stopped, tmp_path, capsys):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    (run / "metrics.jsonl").write_text("")
+    assert main(["resume", str(run), "--json"]) == 0
+    assert b"\0" not in (run / "metrics.jsonl").read_bytes()
