@@ -147,4 +147,5 @@ def main():
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
