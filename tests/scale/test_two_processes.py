@@ -1,0 +1,100 @@
+"""One run in two real processes beside the same run in one."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from metadrift.runs.checkpoint import checkpoints, load_checkpoint
+from metadrift.runs.loop import go_on
+from metadrift.runs.record import read_lines
+
+
+def losses(folder):
+    return [line["loss"] for line in read_lines(folder / "metrics.jsonl")]
+
+
+def changes(folder):
+    return [e for e in read_lines(folder / "events.jsonl") if e["event"] == "change"]
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("sequential", 1e-4), ("joint", 1e-4), ("exact", 1e-9)]
+)
+def test_two_processes_have_the_losses_of_one(name, tolerance, alone, together):
+    one, two = losses(alone[name]), losses(together[name])
+    assert len(one) == 50
+    assert two == pytest.approx(one, rel=tolerance)
+    assert summary(together[name])["accuracy"]["mean"] == pytest.approx(
+        summary(alone[name])["accuracy"]["mean"], abs=0.02
+    )
+    assert summary(together[name])["timing"]["processes"] == 2
+
+
+def test_running_averages_are_those_of_all_tasks(alone, together):
+    one, two = (
+        load_file(checkpoints(folder["joint"] / "checkpoints")[-1] / "tensors.safetensors")
+        for folder in (alone, together)
+    )
+    names = [name for name in one if "running" in name]
+    assert names
+    for name in names:
+        assert np.allclose(one[name], two[name], rtol=1e-3, atol=1e-4), name
+
+
+def test_changes_are_detected_at_the_same_steps(alone, together):
+    one, two = changes(alone["detecting"]), changes(together["detecting"])
+    assert one
+    assert [(e["at_step"], e["started_at"]) for e in one] == [
+        (e["at_step"], e["started_at"]) for e in two
+    ]
+
+
+def test_two_processes_hold_twice_the_tasks_in_the_room_of_one_each(alone, together):
+    one, two = (summary(folder["detecting"])["memory"] for folder in (alone, together))
+    assert (one["capacity"], two["capacity"]) == (6, 12)
+    assert one["bytes"] == two["bytes"]
+    last = checkpoints(together["detecting"] / "checkpoints")[-1]
+    shard = load_file(last / "shard-1.safetensors")["images"]
+    first = load_checkpoint(last)["method"]["memory"]["buffer"]["images"]
+    assert shard.shape == first.shape == (12, 2, 15, 1, 12, 12)
+    assert not np.array_equal(shard, first)
+
+
+def test_replay_with_every_help_runs_in_two_processes(together):
+    names = {path.name for path in together["helped"].iterdir()}
+    assert {"memory.bin", "memory-1.bin", "summary.json"} <= names
+    assert np.isfinite(losses(together["helped"])).all()
+    assert summary(together["helped"])["forgetting"] is not None
+
+
+def test_a_run_of_one_process_goes_on_in_two(together):
+    lines = read_lines(together["grows"] / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, 101))
+    assert summary(together["grows"])["memory"]["capacity"] == 12
+    last = checkpoints(together["grows"] / "checkpoints")[-1]
+    assert load_checkpoint(last)["processes"] == 2
+
+
+def test_a_run_of_two_processes_goes_on_in_one(together, stop_early, tmp_path):
+    stop_early(together["detecting"], tmp_path / "run")
+    found = go_on(tmp_path / "run", quiet=True)
+    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == list(
+        range(1, 101)
+    )
+    assert found["memory"]["capacity"] == 6
+    assert [e["at_step"] for e in changes(tmp_path / "run")] == [
+        e["at_step"] for e in changes(together["detecting"])
+    ]
+
+
+def test_a_checkpoint_without_a_shard_is_not_whole(together, stop_early, tmp_path):
+    stop_early(together["detecting"], tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "step-40" / "shard-1.safetensors").unlink()
+    with pytest.raises(Exception, match=r"shard-1\.safetensors is missing"):
+        go_on(tmp_path / "run", quiet=True)

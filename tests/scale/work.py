@@ -1,0 +1,20 @@
+"""Started by torchrun: does the runs of a plan, one after the other, in the same processes."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from metadrift.methods.group import joined
+from metadrift.runs.config import load_config
+from metadrift.runs.loop import go_on, start
+
+with joined() as group:
+    for folder, config in json.loads(Path(sys.argv[1]).read_text()):
+        double = Path(folder).name == "exact"
+        torch.set_default_dtype(torch.float64 if double else torch.float32)
+        if config is None:
+            go_on(Path(folder), True, group)
+        else:
+            start(load_config(Path(config)), Path(folder), True, group)
