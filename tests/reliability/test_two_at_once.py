@@ -38,9 +38,11 @@ def test_the_lock_of_a_dead_run_is_taken_over_and_a_finished_run_has_none(config
 def test_a_run_killed_before_it_wrote_anything_leaves_a_folder_that_can_be_used(
     config, driver, tmp_path
 ):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").write_text("4711\n")
+    assert driver.run(tmp_path, config, "run", ["killed_in_fsync", 1])[0] == -9
+    left = {path.name[:13] for path in (tmp_path / "run").iterdir()}
+    assert left == {".lock", ".config.toml."}
     assert driver.run(tmp_path, config, "run")[0] == 0
+    assert not [path for path in (tmp_path / "run").iterdir() if path.name[0] == "."]
 
 
 def test_of_two_programs_that_take_turns_none_ever_holds_the_lock_with_the_other(tmp_path):

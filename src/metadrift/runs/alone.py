@@ -33,8 +33,9 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def is_empty(folder: Path) -> bool:
-    """Nothing but a lock, which a program that was killed at once may have left."""
-    return not folder.exists() or all(entry.name == LOCK for entry in folder.iterdir())
+    """Nothing but what a program that was killed at once may have left."""
+    names = [entry.name for entry in folder.iterdir()] if folder.exists() else []
+    return all(name == LOCK or name.startswith(".config.toml.") for name in names)
 
 
 def _remove_half_written(folder: Path) -> None:
