@@ -54,7 +54,7 @@ def read_support(support: Support, look: Look) -> Labelled:
     if len(found) < 2 or empty:
         what = f"class {empty[0]!r} has no picture" if empty else f"there are {len(found)} classes"
         raise MetadriftError(f"{what}; the support needs at least 2 classes with a picture each")
-    blocks = [_stack(pictures, look) for pictures in found.values()]
+    blocks = [_stack(pictures) for pictures in found.values()]
     labels = torch.arange(len(blocks)).repeat_interleave(torch.tensor([len(b) for b in blocks]))
     return Labelled(list(found), torch.cat(blocks), labels)
 
@@ -88,7 +88,7 @@ def read_queries(queries: Queries, classes: Sequence[str], look: Look) -> Asked:
     if not pictures:
         why = f"; {unreadable[0].name}: {unreadable[0].reason}" if unreadable else ""
         raise MetadriftError(f"there is no query picture that can be read{why}")
-    return Asked(names, _stack(pictures, look), truth, unreadable)
+    return Asked(names, _stack(pictures), truth, unreadable)
 
 
 def _class_folders(path: Path, look: Look) -> dict[str, list[np.ndarray]]:
@@ -150,6 +150,6 @@ def _is_picture_file(path: Path) -> bool:
     return path.is_file() and is_image(path.name)
 
 
-def _stack(pictures: Sequence[np.ndarray], look: Look) -> Tensor:
+def _stack(pictures: Sequence[np.ndarray]) -> Tensor:
     """[n, size, size, channels] to [n, channels, size, size]."""
     return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
