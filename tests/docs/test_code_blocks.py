@@ -65,7 +65,7 @@ def test_the_blocks_of_a_page_run_in_order(page, blocks, tmp_path):
         text=True,
         cwd=tmp_path,
         env=env,
-        timeout=300,
+        timeout=1200,
     )
     assert done.returncode == 0, f"{page}: {done.stdout}\n{done.stderr}"
     for block, said in zip(steps, done.stdout.split("\x1e")[1:], strict=True):
