@@ -57,18 +57,12 @@ def main(arguments: Arguments) -> None:
         contenders = {name: start(*how, folder) for name, how in CONTENDERS.items()}
         try:
             turns = take_turns(contenders, arguments.rounds)
-<<<<<<< HEAD
         except BaseException:
             for process in contenders.values():
                 process.terminate()
             raise
         finally:
             for process in contenders.values():
-=======
-        finally:
-            for process in contenders.values():
-                process.terminate()  # one that is done has ended by itself
->>>>>>> beaa38612fbbe18c29500d0ab4e8598e4612f1fc
                 process.wait()
     result = compared(turns, arguments)
     print(json.dumps(result, indent=1))
