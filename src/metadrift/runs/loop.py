@@ -131,6 +131,7 @@ class _Run:
         if config.threads:
             torch.set_num_threads(config.threads)
         self.config, self.folder, self.group = config, folder, group
+        group.seconds = 0.0
         self.parts: Parts = build(config, folder, group)
         self.recorder = Recorder(folder, config.log_every, writes=group.leads)
         self.board = Board(folder) if config.tensorboard and group.leads else None
