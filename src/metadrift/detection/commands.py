@@ -13,6 +13,7 @@ import tyro
 
 from metadrift.detection.config import Mode
 from metadrift.detection.trace import EVERY, Trace, detect
+from metadrift.domains.pack import NPY_ERRORS
 from metadrift.domains.progress import shown_progress
 from metadrift.errors import MetadriftError, UsageError
 
@@ -98,7 +99,7 @@ def read_vectors(path: Path) -> np.ndarray:
 def _read_npy(path: Path) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, MemoryError) as error:
+    except NPY_ERRORS as error:
         pickled = "pickle" in str(error) or "Python objects" in str(error)
         why = "it holds pickled objects, which are refused" if pickled else error
         raise MetadriftError(

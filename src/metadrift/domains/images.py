@@ -7,9 +7,11 @@ classes apart at 28 or 84 px than box or bilinear filtering does.
 
 from __future__ import annotations
 
+import errno
 import io
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +80,14 @@ def decode(
         raise
     except Exception as error:  # decoders raise whatever they like on damaged bytes
         raise UnreadableImageError(str(error) or type(error).__name__) from None
+
+
+def read_image_file(path: Path) -> bytes:
+    """The bytes of an image file, and not of a device or a pipe, which might never end."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "it is not a file", str(path))
+    with open(path, "rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)
 
 
 def resize_array(pixels: NDArray[np.uint8], look: Look) -> NDArray[np.uint8]:

@@ -133,6 +133,11 @@ def _evaluate_domain(
     parts: list[NDArray[np.float64]] = []
     for start in range(0, len(rows), step):
         outcome = learner(sampler.gather(rows[start : start + step]).to(device))
+        if not bool(torch.isfinite(outcome.logits).all()):
+            raise MetadriftError(
+                f"the learner's answers on {sampler.pack.name!r} are NaN or infinite: its weights "
+                "have gone wrong, most likely by a learning rate that is too high"
+            )
         parts.append(outcome.accuracy().double().cpu().numpy())
         if progress:
             progress(len(parts[-1]))

@@ -11,7 +11,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from metadrift.domains.images import Look, UnreadableImageError, decode, resize_array
+from metadrift.domains.images import (
+    Look,
+    UnreadableImageError,
+    decode,
+    read_image_file,
+    resize_array,
+)
 from metadrift.domains.importers import folder
 from metadrift.domains.importers.plan import ImageFile, Options, Plan, Unreadable, is_image
 from metadrift.domains.source import READ_ERRORS, Source, open_source
@@ -119,7 +125,7 @@ def _one(picture: Picture, look: Look) -> np.ndarray:
     """uint8 [size, size, channels]."""
     if isinstance(picture, str | Path):
         try:
-            return decode(Path(picture).read_bytes(), look)
+            return decode(read_image_file(Path(picture)), look)
         except OSError as error:
             raise MetadriftError(f"{picture} cannot be read: {error.strerror}") from None
         except UnreadableImageError as error:

@@ -66,7 +66,9 @@ class AGEM(ReplayingMethod):
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
         refuse_non_finite(loss, "the loss")
-        return list(torch.autograd.grad(loss, self.parameters()))
+        gradients = torch.autograd.grad(loss, self.parameters())
+        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
+        return list(gradients)
 
     def descend(self, gradient: list[Tensor]) -> None:
         for parameter, g in zip(self.parameters(), gradient, strict=True):

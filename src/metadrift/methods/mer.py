@@ -7,7 +7,7 @@ import torch
 
 from metadrift.learners import MetaLearner
 from metadrift.memory import Memory
-from metadrift.methods.base import Learned, StepRecord, refuse_non_finite
+from metadrift.methods.base import Learned, NonFiniteError, StepRecord, refuse_non_finite
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -49,10 +49,14 @@ class MER(ReplayingMethod):
         batches = [tasks, *(replay.tasks for replay in self.draw())]
         start = [p.detach().clone() for p in self.parameters()]
         learned: Learned | None = None
-        for index in self.rng.permutation(len(batches)).tolist():
-            outcome = self.forward(batches[index])
-            self.descend(outcome)
-            learned = outcome if index == 0 else learned
+        try:
+            for index in self.rng.permutation(len(batches)).tolist():
+                outcome = self.forward(batches[index])
+                self.descend(outcome)
+                learned = outcome if index == 0 else learned
+        except NonFiniteError:
+            self.put_back(start)  # earlier batches of this step have moved the weights
+            raise
         self.interpolate(start)
         assert learned is not None
         return learned.record(admitted=self.remember(tasks, learned))
@@ -71,3 +75,8 @@ class MER(ReplayingMethod):
     def interpolate(self, start: list[torch.Tensor]) -> None:
         for p, first in zip(self.parameters(), start, strict=True):
             p.copy_(first + self.gamma * self.beta * (p - first))
+
+    @torch.no_grad()
+    def put_back(self, start: list[torch.Tensor]) -> None:
+        for p, first in zip(self.parameters(), start, strict=True):
+            p.copy_(first)

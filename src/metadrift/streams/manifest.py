@@ -16,9 +16,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from metadrift.domains.images import Look, UnreadableImageError, decode
+from metadrift.domains.images import Look, UnreadableImageError, decode, read_image_file
 from metadrift.errors import MetadriftError
 from metadrift.tasks import TaskBatch, TaskGeometry
+
+_MAX_LINE = 64 * 2**20  # bytes; what is longer counts as several lines, which are no JSON
 
 
 class ManifestStream:
@@ -66,7 +68,7 @@ class ManifestStream:
         with open(self.path, "rb") as file:
             file.seek(self._byte)
             while len(tasks) < self.tasks_a_step:
-                line = file.readline()
+                line = file.readline(_MAX_LINE)
                 if not line:
                     raise StopIteration
                 self._line += 1
@@ -130,7 +132,7 @@ class ManifestStream:
 
     def _image(self, path: str) -> np.ndarray:
         try:
-            return decode((self.path.parent / path).read_bytes(), self._look)
+            return decode(read_image_file(self.path.parent / path), self._look)
         except OSError as error:
             raise self._wrong(f"image {path!r} cannot be read: {error.strerror}") from None
         except (UnreadableImageError, ValueError) as error:
