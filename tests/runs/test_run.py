@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,3 +213,32 @@ def test_live_curves_are_written_or_their_extra_is_named(config, tmp_path):
     else:
         start(with_board, tmp_path / "run", quiet=True)
         assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+@pytest.fixture
+def partly_without_validation(config, tiny_benchmark, tmp_path):
+    """The same run on a copy of the benchmark in which "middle" has no validation classes."""
+    copy = tmp_path / "packs"
+    shutil.copytree(tiny_benchmark.parent, copy)
+    pack = copy / "middle" / "pack.json"
+    pack.write_text(pack.read_text().replace('"val"', '"train"'))
+    return replace(config, benchmark=str(copy / tiny_benchmark.name), split="val")
+
+
+@pytest.mark.parametrize("method", ["reservoir", "independent"])
+def test_a_domain_without_validation_classes_is_left_out(
+    method, partly_without_validation, tmp_path
+):
+    config = replace(partly_without_validation, method=method)
+    summary = start(config, tmp_path / "run", quiet=True)
+    assert set(summary["accuracy"]["per_domain"]) == {"dark", "bright"}
+    assert isinstance(summary["forgetting"], float)
+
+
+def test_no_validation_classes_at_all_are_said_before_anything_is_written(
+    partly_without_validation, tmp_path
+):
+    config = replace(partly_without_validation, only="middle")
+    with pytest.raises(MetadriftError, match="validation classes"):
+        start(config, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()

@@ -82,10 +82,18 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     method = build_method(config, learner, buffer, stream, truth, group)
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.channels)
-        for name in benchmark.domains
-        if config.split == "test" or packs[name].classes("val")
+        for name in scored_domains(config, benchmark, packs)
     }
     return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests)
+
+
+def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pack]) -> list[str]:
+    """All domains for the test classes; those that have validation classes for --split val."""
+    test = config.split == "test"
+    names = [name for name in benchmark.domains if test or packs[name].classes("val")]
+    if not names:
+        raise UsageError(f"no domain of {benchmark.name!r} has validation classes for --split val")
+    return names
 
 
 def plan(config: RunConfig, group: Group | None = None) -> Benchmark:

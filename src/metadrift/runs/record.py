@@ -69,6 +69,11 @@ class Recorder:
     def event(self, step: int, what: str, **details: Any) -> None:
         self._write("events", {"step": step, "event": what, **details})
 
+    def start_over(self) -> None:
+        """Forget what a run without a checkpoint had written."""
+        for path in self._files.values():
+            path.write_bytes(b"")
+
     def state_dict(self) -> dict[str, Any]:
         """How long the files are, and the sums of the line that is being gathered."""
         lengths = {f"{name}_bytes": path.stat().st_size for name, path in self._files.items()}

@@ -21,32 +21,25 @@ from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts
 from metadrift.runs.config import RunConfig, config_sha256
+from metadrift.runs.saving import RunState
 
 
 def summarise(
-    config: RunConfig,
-    parts: Parts,
-    accuracy: dict[str, DomainAccuracy],
-    *,
-    stages: list[dict[str, float]],
-    reports: list[int],
-    seconds: dict[str, float],
-    skipped: int,
-    variance: list[float],
+    config: RunConfig, parts: Parts, accuracy: dict[str, DomainAccuracy], state: RunState
 ) -> dict[str, Any]:
     """Put the numbers together."""
     return {
         **_head(config, parts.benchmark.steps),
         "accuracy": _accuracy(accuracy),
         **_worst(accuracy),
-        "stages": stages,
-        "forgetting": _forgetting(parts, stages, accuracy),
-        "detection": _detection(parts, reports),
+        "stages": state.stages,
+        "forgetting": _forgetting(parts, state.stages, accuracy),
+        "detection": _detection(parts, state.reports),
         "memory": _memory(parts),
-        "timing": _timing(parts, seconds),
-        "skipped_steps": skipped,
+        "timing": _timing(parts, state.seconds),
+        "skipped_steps": state.skipped,
         # Trace of the replay gradient's covariance, PETS over uniform, mean over the measurements.
-        "variance_ratio": sum(variance) / len(variance) if variance else None,
+        "variance_ratio": float(np.mean(state.variance)) if state.variance else None,
         "domains": parts.benchmark.domains,
         "segments": [[s.domain, s.steps] for s in parts.benchmark.segments],
         "image_size": parts.stream.image_size,

@@ -1,0 +1,152 @@
+"""A run's checkpoints: what is written into one, and how a run takes the newest whole one up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metadrift.errors import MetadriftError
+from metadrift.methods.group import Group
+from metadrift.runs.build import Parts
+from metadrift.runs.checkpoint import (
+    DAMAGE,
+    checkpoints,
+    load_checkpoint,
+    prune,
+    remove_leftovers,
+    save_checkpoint,
+    steps_of,
+)
+from metadrift.runs.record import Recorder
+from metadrift.runs.shards import my_memory, save_shards
+
+
+@dataclass
+class RunState:
+    """Where a run stands, apart from what its method holds."""
+
+    step: int = 0
+    """Steps done."""
+    stages: list[dict[str, float]] = field(default_factory=list)
+    """Accuracy of every domain after each true segment."""
+    reports: list[int] = field(default_factory=list)
+    """The steps at which a change was reported."""
+    seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "data": 0.0})
+    skipped: int = 0
+    variance: list[float] = field(default_factory=list)
+
+
+class Saver:
+    """Writes and reads the checkpoints of one run.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    keep
+        Checkpoints that stay on the disk.
+    seed
+        The run's; a memory that is dealt out to another number of processes draws from it.
+    group, parts, recorder
+        The processes, and what a checkpoint holds and restores.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep: int,
+        seed: int,
+        group: Group,
+        parts: Parts,
+        recorder: Recorder,
+    ) -> None:
+        self.folder = folder / "checkpoints"
+        self.keep, self.seed = keep, seed
+        self.group, self.parts, self.recorder = group, parts, recorder
+        self._newest: int | None = None  # the step of the newest checkpoint
+
+    def save(self, state: RunState) -> Path:
+        """Write a checkpoint of this step, unless there is one already; gives its path."""
+        path = self.folder / f"step-{state.step}"
+        if self._newest == state.step:  # stopped during the final evaluation, or resumed there
+            return path
+        method = self.parts.method.state_dict()
+        shards = save_shards(self.folder, state.step, method, self.group)
+        if self.group.leads:
+            self.recorder.event(state.step, "checkpoint")
+            values = {
+                "step": state.step,
+                "processes": self.group.size,
+                "stages": state.stages,
+                "reports": state.reports,
+                "seconds": state.seconds | {f"part {k}": v for k, v in self._spent().items()},
+                "skipped": state.skipped,
+                "variance": state.variance,
+                "method": method,
+                "recorder": self.recorder.state_dict(),
+            }
+            save_checkpoint(self.folder, state.step, values, keep=self.keep, beside=shards)
+        self.group.wait()
+        self._newest = state.step
+        return path
+
+    def load(self, state: RunState) -> list[MetadriftError]:
+        """Take up the newest whole checkpoint; gives what was wrong with newer ones."""
+        if self.group.leads:
+            remove_leftovers(self.folder)
+        self.group.wait()
+        damaged: list[MetadriftError] = []
+        for step in reversed(self.group.tell(steps_of(checkpoints(self.folder)))):
+            path = self.folder / f"step-{step}"
+            error = self._try(path, state)
+            self.group.wait()
+            if self.group.gather([error is not None]).any():
+                unreadable = MetadriftError(f"{path} could not be read by every process")
+                damaged.append(error or unreadable)
+                continue
+            self._newest = step
+            if self.group.leads:
+                prune(self.folder, self.keep)
+            return damaged
+        if damaged:
+            raise damaged[0]
+        if self.group.leads:
+            self.recorder.start_over()
+        return []
+
+    def _try(self, path: Path, state: RunState) -> MetadriftError | None:
+        """Take up a checkpoint; gives what is wrong with it, if anything is."""
+        try:
+            self._restore(path, load_checkpoint(path), state)
+        except MetadriftError as error:
+            return error
+        except DAMAGE as error:
+            return MetadriftError(f"{path} does not fit this run: {error}")
+        return None
+
+    def _restore(self, path: Path, saved: dict[str, Any], state: RunState) -> None:
+        step = int(saved["step"])
+        spent = saved["seconds"]
+        parts = {k.removeprefix("part "): v for k, v in spent.items() if k.startswith("part ")}
+        processes = int(saved.get("processes", 1))
+        if self.parts.buffer and (processes, self.group.size) != (1, 1):
+            rng = np.random.default_rng([self.seed, step])
+            memory, room = saved["method"]["memory"], self.parts.buffer.capacity
+            saved["method"]["memory"] = my_memory(path, memory, processes, self.group, room, rng)
+        self.parts.method.load_state_dict(saved["method"])
+        self.parts.method.clock.seconds = parts
+        self.group.seconds = parts.get("exchange", 0.0)
+        self.parts.stream.load_state_dict({"step": step})
+        self.recorder.load_state_dict(saved["recorder"])
+        state.step, state.stages, state.reports = step, saved["stages"], saved["reports"]
+        state.seconds = {key: spent[key] for key in ("train", "data")}
+        state.skipped, state.variance = int(saved["skipped"]), saved["variance"]
+
+    def _spent(self) -> dict[str, float]:
+        seconds = self.parts.method.clock.seconds
+        if self.group.size > 1:
+            seconds["exchange"] = self.group.seconds
+        return seconds
