@@ -31,7 +31,7 @@ def run_to_the_error(config, folder, spoil_at, spoil):
     step = run._one_step
 
     def one_step(stream):
-        if run.step == spoil_at:
+        if run.state.step == spoil_at:
             spoil(run.parts.learner)
         kept.append(weights(run))
         step(stream)
@@ -85,7 +85,7 @@ def test_a_nan_loss_stops_the_run_and_leaves_the_weights_and_averages(
 
 
 def test_a_method_of_several_inner_steps_is_put_back_to_where_the_step_began(config, tmp_path):
-    high = replace(config.baseline, mer_alpha=1e30)
+    high = replace(config.baseline, mer_alpha=1e38)
     config = replace(config, method="mer", baseline=high, stage_tasks=0)
     said, before, after = run_to_the_error(config, tmp_path / "run", -1, None)
     assert "with learning rate" in said
@@ -116,7 +116,7 @@ def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path)
     step, parameter = run.parts.method.step, next(run.parts.learner.parameters())
 
     def sometimes(tasks):
-        if run.step in (2, 7, 8):
+        if run.state.step in (2, 7, 8):
             with torch.no_grad():
                 parameter.fill_(math.nan)
         return step(tasks)
@@ -133,7 +133,7 @@ def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path)
 
 
 def test_the_count_of_skipped_steps_survives_a_kill(config, driver, tmp_path, same_run):
-    high = replace(config.baseline, mer_alpha=1e30)
+    high = replace(config.baseline, mer_alpha=1e38)
     config = replace(config, method="mer", baseline=high, on_nan="skip")
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "killed", ["killed_in_step", 8])[0] == -9

@@ -22,7 +22,7 @@ def slots_to_keep(
     >>> state = {"step": np.arange(6), "cluster_slots": np.array([0, 1, 2, 3, 4, 5]),
     ...          "cluster_sizes": np.array([4, 2])}
     >>> [int(s) for s in slots_to_keep(state, 3, np.random.default_rng(0))]
-    [1, 2, 5]
+    [0, 2, 5]
     """
     stored = len(state["step"])
     if stored <= capacity:
