@@ -128,7 +128,9 @@ class Saver:
         return None
 
     def _restore(self, path: Path, saved: dict[str, Any], state: RunState) -> None:
-        step = int(saved["step"])
+        step, steps = int(saved["step"]), len(self.parts.stream)
+        if not 0 <= step <= steps:
+            raise MetadriftError(f"{path} is of step {step}, but the stream has {steps}")
         spent = saved["seconds"]
         parts = {k.removeprefix("part "): v for k, v in spent.items() if k.startswith("part ")}
         processes = int(saved.get("processes", 1))
