@@ -137,12 +137,12 @@ def watch(run: _Run) -> tuple[list[Sample], Any]:
     def sampled(stream: Any) -> None:
         nonlocal cpu, wall
         one_step(stream)
-        if run.step % every:
+        if run.state.step % every:
             return
         now, clock = time.process_time(), time.perf_counter()
         memory, files = resident_bytes(), len(os.listdir("/proc/self/fd"))
         each = (now - cpu) / every, (clock - wall) / every
-        samples.append(Sample(run.step, memory, files, *each))
+        samples.append(Sample(run.state.step, memory, files, *each))
         cpu, wall = now, clock
 
     def whole_stream_error() -> float:
