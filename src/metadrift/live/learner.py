@@ -14,10 +14,11 @@ from metadrift.domains.images import Look
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
-from metadrift.live.parts import live_learner, live_method
+from metadrift.live.parts import live_method
 from metadrift.live.pictures import Queries, Support
 from metadrift.methods.base import StepRecord
 from metadrift.methods.config import MethodName
+from metadrift.runs.build import build_learner
 from metadrift.runs.checkpoint import (
     DAMAGE,
     checkpoints,
@@ -117,7 +118,7 @@ class ContinualMetaLearner:
         made = (
             learner
             if isinstance(learner, MetaLearner)
-            else live_learner(self.config, image_size, backbone)
+            else build_learner(self.config, image_size, backbone)
         )
         self.learner: MetaLearner = made.to(pick_device(device))
         if self.learner.image_size != image_size:

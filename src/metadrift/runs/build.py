@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from metadrift.detection import ChangeDetector, make_detector
 from metadrift.detection.features import FeatureExtractor, make_features
@@ -79,7 +80,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
             file=folder / _memory_file(group) if config.memory.mapped else None,
             logits=config.replay.dark > 0,
         )
-    method = build_method(config, learner, buffer, stream, truth, group)
+    method = build_method(config, learner, buffer, stream.channels, truth=truth, group=group)
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.channels)
         for name in scored_domains(config, benchmark, packs)
@@ -108,7 +109,10 @@ def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
     return benchmark.only(config.only)
 
 
-def build_learner(config: RunConfig, image_size: int) -> MetaLearner:
+def build_learner(
+    config: RunConfig, image_size: int, backbone: nn.Module | None = None
+) -> MetaLearner:
+    """The learner of the settings, around a backbone of one's own if there is one."""
     options: dict[str, Any] = {}
     if config.learner in ("anil", "maml"):
         options = {"inner_steps": config.learn.inner_steps, "first_order": config.learn.first_order}
@@ -120,7 +124,8 @@ def build_learner(config: RunConfig, image_size: int) -> MetaLearner:
         ways=config.ways,
         generator=config.seed,
         normalisation=config.learn.normalisation,
-        filters=config.learn.filters,
+        backbone=backbone,
+        filters=None if backbone is not None else config.learn.filters,
         **options,
     )
 
@@ -129,11 +134,15 @@ def build_method(
     config: RunConfig,
     learner: MetaLearner,
     buffer: Buffer | None,
-    stream: TaskStream,
-    truth: Truth | None,
-    group: Group,
+    channels: int,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    truth: Truth | None = None,
+    group: Group | None = None,
 ) -> Method:
-    optimizer = torch.optim.Adam(learner.parameters(), lr=config.lr)
+    """The method of the settings; without an optimiser of one's own, with Adam."""
+    optimizer = optimizer or torch.optim.Adam(learner.parameters(), lr=config.lr)
+    group = group or Group()
     streams = ("joint", "independent")
     name = cast(MethodName, "sequential" if config.method in streams else config.method)
     features: FeatureExtractor | None = None
@@ -143,7 +152,7 @@ def build_method(
         features, detector = NoFeatures(), OracleDetector(truth.changes)
     elif name == "m2d3-pets":
         settings = config.detection.scaled(config.scale)
-        features = make_features(settings, stream.channels)
+        features = make_features(settings, channels)
         detector = make_detector(settings)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)
