@@ -68,7 +68,7 @@ def killed_before_the_json(number):
 
 
 def killed_before_flushing(number):
-    on_call(checkpoint, "_flush", number)
+    on_call(checkpoint, "flush", number)
 
 
 def killed_in_fsync(number):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metadrift.detection.trace import Trace
+from metadrift.domains.drawing import figure, figure_files
 from metadrift.errors import MetadriftError
 
 STATISTIC, THRESHOLD, ALARM = "#3268c4", "#1f2328", "#c93a3a"
@@ -20,38 +21,31 @@ def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
     A long stream is thinned: of each group of steps the one with the highest statistic stays, so
     that no peak is lost.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    try:
+        with figure(stem, (8.0, 3.2), title) as axes:
+            _draw(axes, trace)
+    except OSError as error:
+        raise MetadriftError(f"the plot cannot be written to {stem}.png: {error}") from None
+    return figure_files(stem)
 
-    style: dict[Any, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
-    # A name is text, never mathematics; the SVG keeps text as text, and has no date inside.
-    with rc_context(style | {"text.parse_math": False, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(8.0, 3.2), layout="constrained")
-        axes = figure.add_subplot()
-        steps = _kept(trace.statistic)
-        axes.plot(steps, trace.statistic[steps], c=STATISTIC, lw=0.8, label="statistic")
-        axes.plot(steps, trace.threshold[steps], c=THRESHOLD, lw=1.0, ls="--", label="threshold")
-        for number, change in enumerate(trace.changes):
-            first = number == 0
-            axes.axvspan(
-                change.started_at,
-                change.at_step,
-                color=ALARM,
-                alpha=0.15,
-                lw=0,
-                label="from the start of a change to its report" if first else None,
-            )
-            axes.axvline(change.at_step, c=ALARM, lw=1.0, label="report" if first else None)
-        axes.set(xlabel="step", ylabel="statistic", xlim=(0, max(len(trace.statistic) - 1, 1)))
-        axes.set_title(title, fontsize=9)
-        axes.legend(frameon=False, fontsize=7, loc="upper left", ncols=4, bbox_to_anchor=(0, -0.2))
-        files = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
-        try:
-            figure.savefig(files[0], dpi=200, metadata={"Software": None})
-            figure.savefig(files[1], metadata={"Date": None})
-        except OSError as error:
-            raise MetadriftError(f"the plot cannot be written to {files[0]}: {error}") from None
-    return files
+
+def _draw(axes: Any, trace: Trace) -> None:
+    steps = _kept(trace.statistic)
+    axes.plot(steps, trace.statistic[steps], c=STATISTIC, lw=0.8, label="statistic")
+    axes.plot(steps, trace.threshold[steps], c=THRESHOLD, lw=1.0, ls="--", label="threshold")
+    for number, change in enumerate(trace.changes):
+        first = number == 0
+        axes.axvspan(
+            change.started_at,
+            change.at_step,
+            color=ALARM,
+            alpha=0.15,
+            lw=0,
+            label="from the start of a change to its report" if first else None,
+        )
+        axes.axvline(change.at_step, c=ALARM, lw=1.0, label="report" if first else None)
+    axes.set(xlabel="step", ylabel="statistic", xlim=(0, max(len(trace.statistic) - 1, 1)))
+    axes.legend(frameon=False, fontsize=7, loc="upper left", ncols=4, bbox_to_anchor=(0, -0.2))
 
 
 def _kept(statistic: np.ndarray) -> np.ndarray:

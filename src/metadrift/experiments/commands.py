@@ -18,7 +18,7 @@ from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores, run_locally
 from metadrift.experiments.on_ray import run_on_ray
 from metadrift.experiments.progress import Progress
-from metadrift.experiments.table import columns_of, markdown, rows_of
+from metadrift.experiments.table import columns_of, console_for_tables, markdown, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.runs.files import write_atomically, write_json
 
@@ -172,7 +172,6 @@ def _counts(table: list[Progress]) -> str:
 
 
 def _print(result: dict[str, Any], folder: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=result["title"])
@@ -180,8 +179,7 @@ def _print(result: dict[str, Any], folder: Path) -> None:
         table.add_column(column, no_wrap=True)
     for row in rows_of(result):
         table.add_row(*row)
-    # Into a file or a pipe the table goes whole, however wide.
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    console = console_for_tables()
     console.print(table)
     if result["against"]:
         note = "differences are to the reference of each variant, paired by seed"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from metadrift.experiments.grid import Grid
-from metadrift.experiments.table import shares_table
+from metadrift.experiments.table import console_for_tables, shares_table
 from metadrift.runs.files import read_json, write_atomically
 from metadrift.runs.record import read_lines
 
@@ -50,10 +49,9 @@ def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
 
 
 def _print(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(*columns, title=title)
     for row in rows:
         table.add_row(*row)
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160).print(table)
+    console_for_tables().print(table)

@@ -22,6 +22,7 @@ from metadrift.experiments.commands import EngineName, run_grid
 from metadrift.experiments.figures import show_figures
 from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
 from metadrift.experiments.local import cores
+from metadrift.experiments.table import console_for_tables
 from metadrift.runs.config import RunConfig, RunSettings, from_table
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
@@ -113,7 +114,6 @@ def list_experiments(
     if json:
         print(json_text.dumps(rows))
         return 0
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("name", "what", "in the paper", title=f"the paper's experiments, scale {scale:g}")
@@ -123,7 +123,7 @@ def list_experiments(
         hours = [f"{row['hours']:,.1f}"] if steps_per_s else []
         counts = [str(row["runs"]), f"{row['steps']:,}", *hours]
         table.add_row(row["name"], row["title"], row["source"].split(",")[0], *counts)
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    console = console_for_tables()
     console.print(table)
     if steps_per_s:
         note = (

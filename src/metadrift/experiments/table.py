@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference", "forgetting", "memory min"]
 
@@ -118,3 +122,10 @@ def _any(result: dict[str, Any], key: str) -> bool:
 def _table(columns: list[str], rows: list[list[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def console_for_tables() -> Console:
+    """On stdout; into a file or a pipe a table goes whole, however wide."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)

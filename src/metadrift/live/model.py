@@ -13,7 +13,7 @@ from metadrift.live.classification import Classification, classify
 from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
 from metadrift.runs.build import build_learner, plan
-from metadrift.runs.checkpoint import checkpoints, load_checkpoint
+from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
 from metadrift.runs.config import RunConfig, load_config
 from metadrift.runs.files import read_json
 from metadrift.streams import open_packs
@@ -115,7 +115,7 @@ def _config_of(folder: Path) -> Path:
 
 def _checkpoint_of(folder: Path, step: int | None) -> Path:
     saved = checkpoints(folder / "checkpoints")
-    kept = {int(path.name.removeprefix("step-")): path for path in saved}
+    kept = dict(zip(steps_of(saved), saved, strict=True))
     if not kept:
         raise MetadriftError(
             f"{folder} has no checkpoint yet; `metadrift resume {folder}` goes on with the run"

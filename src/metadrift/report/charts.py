@@ -77,6 +77,8 @@ class LineChart(Chart):
 class StackChart(Chart):
     """Shares of a whole over the steps."""
 
+    whole: str
+    """What is shared out: memory, or draws."""
     x: Sequence[float]
     layers: Sequence[Series]
     spans: Sequence[Span]

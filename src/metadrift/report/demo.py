@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from metadrift.errors import MetadriftError
 from metadrift.experiments.commands import run_grid
 from metadrift.experiments.grid import Grid
-from metadrift.experiments.table import percent
+from metadrift.experiments.local import cores
+from metadrift.experiments.table import console_for_tables, percent
 from metadrift.report.commands import make_report
 from metadrift.runs.files import read_json
 
@@ -48,7 +47,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
         },
     )
     folder = out / f"demo-{scale:g}"
-    code = run_grid(grid, folder, workers=min(2, os.cpu_count() or 1))
+    code = run_grid(grid, folder, workers=min(2, cores()))
     if code == 0:
         _tell(folder, [cell.name for cell in grid.cells() if cell.seed == 0])
         page, _ = make_report(folder)
@@ -57,10 +56,9 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
 
 
 def _tell(folder: Path, runs: list[str]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    console = console_for_tables()
     summaries = [read_json(folder / run / "summary.json") for run in runs]
     if not summaries:
         raise MetadriftError(f"the demo in {folder} has no finished run")

@@ -15,7 +15,7 @@ from metadrift.domains.sampler import TaskSampler
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluation_tasks
 from metadrift.report.subject import RunData
-from metadrift.runs.build import build_learner, plan
+from metadrift.runs.build import build_learner, plan, scored_domains
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.streams import open_packs
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -61,7 +61,7 @@ def examples_of(run: RunData) -> list[Example]:
         learner.load_state_dict(load_checkpoint(saved[-1])["method"]["learner"])
         learner.eval()
         found = []
-        for name in benchmark.domains:
+        for name in scored_domains(config, benchmark, packs):
             sampler = TaskSampler(packs[name], config.split, geometry, channels)
             rows = evaluation_tasks(sampler, name, tasks=1, seed=config.seed)
             found.append(_example(name, learner, sampler.gather(rows)))

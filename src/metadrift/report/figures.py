@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from metadrift.domains.drawing import figure, figure_files
 from metadrift.report.charts import Chart, DotChart, LineChart, RibbonChart, Span, StackChart
 from metadrift.report.parts import parts_of
 from metadrift.report.scores import accuracy_dots
@@ -48,27 +49,16 @@ def _named(group: Group) -> list[tuple[str, Chart]]:
 
 
 def _draw(chart: Chart, stem: Path) -> list[Path]:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
-    # Names are text, never mathematics; the SVG keeps them as text, and has no date inside.
-    with rc_context(style | {"text.parse_math": False, "svg.fonttype": "none"}):
-        wide = isinstance(chart, RibbonChart) or bool(getattr(chart, "marks", ()))
-        figure = Figure(figsize=(7.0 if wide else 3.6, _height(chart)), layout="constrained")
-        axes = figure.add_subplot()
-        axes.set_title(chart.title, fontsize=9)
-        painters: dict[type[Chart], Callable[[Any, Any], None]] = {
-            LineChart: _line,
-            StackChart: _stack,
-            DotChart: _dots,
-            RibbonChart: _ribbon,
-        }
+    painters: dict[type[Chart], Callable[[Any, Any], None]] = {
+        LineChart: _line,
+        StackChart: _stack,
+        DotChart: _dots,
+        RibbonChart: _ribbon,
+    }
+    wide = isinstance(chart, RibbonChart) or bool(getattr(chart, "marks", ()))
+    with figure(stem, (7.0 if wide else 3.6, _height(chart)), chart.title) as axes:
         painters[type(chart)](axes, chart)
-        files = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
-        figure.savefig(files[0], dpi=200, metadata={"Software": None})
-        figure.savefig(files[1], metadata={"Date": None})
-    return files
+    return figure_files(stem)
 
 
 def _line(axes: Any, chart: LineChart) -> None:
@@ -96,7 +86,8 @@ def _stack(axes: Any, chart: StackChart) -> None:
     colours = [_hex(layer.colour) for layer in chart.layers]
     names = [layer.name for layer in chart.layers]
     axes.stackplot(chart.x, rows, labels=names, colors=colours, lw=0)
-    axes.set(xlabel="step", ylabel="share of memory %", xlim=(0, chart.steps), ylim=(0, 100))
+    label = f"share of {chart.whole} %"
+    axes.set(xlabel="step", ylabel=label, xlim=(0, chart.steps), ylim=(0, 100))
     axes.legend(fontsize=6, loc="lower left")
 
 

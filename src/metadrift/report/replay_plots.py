@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from metadrift.report.charts import Chart, LineChart, Series, StackChart
@@ -23,7 +24,7 @@ from metadrift.report.thinning import averaged
 def memory_over_time(group: Group) -> list[Chart]:
     """What the memory holds, by true domain, mean over the seeds; one chart a variant."""
     charts: list[Chart] = []
-    stays, colour = stays_of(group), colours_of(group)
+    colour = colours_of(group)
     for variant in group.variants:
         kept = [
             {line["step"]: line["memory_true"] for line in run.metrics if line.get("memory_true")}
@@ -34,23 +35,12 @@ def memory_over_time(group: Group) -> list[Chart]:
             continue
         found = [k for k in kept if k]
         names = [n for n in group.domains if any(k[steps[-1]].get(n) is not None for k in found)]
-        layers = []
-        thin: list[float] = []
-        for name in names:
-            share = [fmean(k[s].get(name) or 0.0 for k in found) for s in steps]
-            thin, y = averaged(steps, share)
-            layers.append(Series(name, thin, y, colour[name]))
-        charts.append(
-            StackChart(
-                f"memory-{slug(variant.name)}",
-                variant.label,
-                variant.key,
-                thin,
-                layers,
-                spans_of(stays, colour),
-                steps_of(group),
-            )
-        )
+        shares = [
+            (name, colour[name], [fmean(k[s].get(name) or 0.0 for k in found) for s in steps])
+            for name in names
+        ]
+        file = f"memory-{slug(variant.name)}"
+        charts.append(_stack(group, variant, "memory", file, variant.label, steps, shares))
     return charts
 
 
@@ -81,26 +71,34 @@ def sampling_over_time(group: Group) -> list[Chart]:
                 continue
             steps = [float(line["step"]) for line in lines]
             found = {int(span.label): span for span in latent_spans(run, stays, colour)}
-            layers = []
-            thin: list[float] = []
+            shares = []
             for label in labels:
-                chance = [line["sampling"].get(str(label), 0.0) for line in lines]
-                thin, y = averaged(steps, chance)
                 span = found.get(label)
                 name, shade = (span.name, span.colour) if span else (f"latent {label}", "muted")
-                layers.append(Series(name, thin, y, shade))
-            charts.append(
-                StackChart(
-                    f"sampling-{slug(variant.name)}-seed{run.config.seed}",
-                    f"{variant.label}, seed {run.config.seed}",
-                    variant.key,
-                    thin,
-                    layers,
-                    spans_of(stays, colour),
-                    steps_of(group),
-                )
-            )
+                chances = [line["sampling"].get(str(label), 0.0) for line in lines]
+                shares.append((name, shade, chances))
+            seed = run.config.seed
+            file = f"sampling-{slug(variant.name)}-seed{seed}"
+            title = f"{variant.label}, seed {seed}"
+            charts.append(_stack(group, variant, "draws", file, title, steps, shares))
     return charts
+
+
+def _stack(
+    group: Group,
+    variant: Variant,
+    whole: str,
+    file: str,
+    title: str,
+    steps: Sequence[float],
+    shares: Sequence[tuple[str, str, Sequence[float]]],
+) -> StackChart:
+    """Name, colour and share at each step of the parts, one upon the other."""
+    thinned = [(name, colour, averaged(steps, share)) for name, colour, share in shares]
+    layers = [Series(name, x, y, colour) for name, colour, (x, y) in thinned]
+    stays = spans_of(stays_of(group), colours_of(group))
+    x = layers[0].x if layers else ()
+    return StackChart(file, title, variant.key, whole, x, layers, stays, steps_of(group))
 
 
 def _measured(variant: Variant) -> Series | None:

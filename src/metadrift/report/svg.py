@@ -85,7 +85,7 @@ def _line(chart: LineChart, width: int) -> Markup:
 def _stack(chart: StackChart, width: int) -> Markup:
     frame = Frame(width, 200, 46, (0.0, chart.steps), (-0.07, 1.0))
     frame.x_axis("step")
-    frame.y_axis("share of memory", "%")
+    frame.y_axis(f"share of {chart.whole}", "%")
     below = [0.0] * len(chart.x)
     for layer in chart.layers:
         above = [b + (y or 0.0) for b, y in zip(below, layer.y, strict=True)]
@@ -98,7 +98,7 @@ def _stack(chart: StackChart, width: int) -> Markup:
         )
         below = above
     frame.strip(chart.spans)
-    return frame.svg(f"memory of {chart.title}", _hover(list(reversed(chart.layers)), "%"))
+    return frame.svg(f"{chart.whole} of {chart.title}", _hover(list(reversed(chart.layers)), "%"))
 
 
 def _dots(chart: DotChart, width: int) -> Markup:

@@ -16,6 +16,7 @@ from metadrift.experiments.comparison import saved_grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import RunConfig, load_config
 from metadrift.runs.files import read_json
+from metadrift.runs.progress import printable
 from metadrift.runs.record import read_last_line
 
 COLUMNS = ("run", "state", "step", "accuracy %", "statistic", "latent", "steps/s", "left")
@@ -44,7 +45,7 @@ class State:
             left = f"{(self.steps - self.step) / self.steps_per_s:,.0f} s"
         watched = self.threshold is not None and self.statistic is not None
         return [
-            "".join(c if c.isprintable() else "?" for c in self.run),
+            printable(self.run),
             self.state,
             f"{self.step}/{self.steps}" if self.steps else str(self.step),
             "" if self.accuracy is None else f"{100 * self.accuracy:.1f}",

@@ -54,7 +54,7 @@ def save_checkpoint(
         save_file(tensors, temporary / "tensors.safetensors")
         text = json.dumps({"format": FORMAT, "step": step, "state": shape})
         (temporary / "state.json").write_text(text, encoding="utf-8")
-        _flush(temporary / "tensors.safetensors", temporary / "state.json", temporary)
+        flush(temporary / "tensors.safetensors", temporary / "state.json", temporary)
         if beside:
             for file in beside.iterdir():
                 file.rename(temporary / file.name)
@@ -63,7 +63,7 @@ def save_checkpoint(
         if target.exists():
             shutil.rmtree(target)
         temporary.rename(target)
-        _flush(folder)
+        flush(folder)
     except (OSError, SafetensorError) as error:  # a full disk comes as either
         shutil.rmtree(temporary, ignore_errors=True)
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
@@ -123,7 +123,7 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _flush(*paths: Path) -> None:
+def flush(*paths: Path) -> None:
     """Have the disk hold these files and folders before going on: a rename alone does not."""
     for path in paths:
         if path.is_dir() and os.name == "nt":

@@ -140,4 +140,6 @@ def _plain(text: str) -> Text:
     """A name as it is: neither markup of rich's nor codes of the terminal's."""
     from rich.text import Text
 
-    return Text("".join(c if c.isprintable() else "?" for c in text))
+    from metadrift.runs.progress import printable
+
+    return Text(printable(text))

@@ -71,6 +71,11 @@ class RunProgress:
             self._bars = None
 
 
+def printable(name: str) -> str:
+    """A name without the codes that a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
 def describe(line: dict[str, Any]) -> str:
     """The metrics of a step in one short line.
 

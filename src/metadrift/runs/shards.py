@@ -8,7 +8,6 @@ again, so that any number of processes can divide them anew.
 
 from __future__ import annotations
 
-import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from safetensors.numpy import save_file
 from metadrift.errors import MetadriftError
 from metadrift.memory.resize import slots_to_keep, with_slots
 from metadrift.methods.group import Group
+from metadrift.runs.checkpoint import flush
 
 _KEPT = ("images", "logits")  # [slots, tasks, ...]
 
@@ -57,8 +57,7 @@ def _write(folder: Path, rank: int, buffer: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_file(parts, file)
-        with open(file, "rb") as written:
-            os.fsync(written.fileno())
+        flush(file)
     except (OSError, SafetensorError) as error:
         raise MetadriftError(f"{file} could not be written: {error}") from None
 
