@@ -11,25 +11,11 @@ import torch
 from PIL import Image
 
 from metadrift.detection import DetectionConfig, make_detector, make_features
-from metadrift.domains.pack import write_pack
 from metadrift.learners import make_learner
 from metadrift.memory import Buffer
 from metadrift.methods import make_method
 from metadrift.tasks import TaskBatch, TaskGeometry
-
-SIZE = 12
-
-
-def write_domain(folder, name, seed, ground, channels):
-    """18 classes of 8 images: a coarse random pattern a class, plus noise, on a domain's ground."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for c in range(18):
-        pattern = np.kron(rng.normal(0, 45, (4, 4, channels)), np.ones((3, 3, 1)))
-        images = ground + pattern + rng.normal(0, 12, (8, SIZE, SIZE, channels))
-        split = "train" if c < 8 else "val" if c < 13 else "test"
-        rows.append((f"class{c}", split, images.clip(0, 255).astype(np.uint8)))
-    return write_pack(folder / name, name, rows, source="made by the tests", licence="CC0")
+from tiny_runs import write_benchmark, write_domain
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,12 +34,8 @@ def tiny_benchmark(tmp_path_factory):
     write_domain(folder, "dark", 1, 50, 1)
     write_domain(folder, "middle", 2, 120, 3)
     write_domain(folder, "bright", 3, 200, 1)
-    lines = ["memory = 8"]
-    for name, steps in (("dark", 40), ("middle", 30), ("bright", 50)):
-        lines += ["[[segments]]", f'domain = "{name}"', f"steps = {steps}", f'pack = "{name}"']
-    path = folder / "tiny.toml"
-    path.write_text("\n".join(lines))
-    return path
+    steps = {"dark": 40, "middle": 30, "bright": 50}
+    return write_benchmark(folder / "tiny.toml", steps, memory=8)
 
 
 @pytest.fixture

@@ -7,25 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from safetensors.numpy import load_file
 
 from metadrift.detection.config import DetectionConfig
-from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig, to_toml
-from metadrift.runs.record import read_lines
+from tiny_runs import write_benchmark
 
-STEPS = (("dark", 6), ("middle", 5), ("bright", 6))
+STEPS = {"dark": 6, "middle": 5, "bright": 6}
 
 
 @pytest.fixture(scope="session")
 def short_benchmark(tiny_benchmark):
     """17 steps over the three tiny domains, memory 6."""
-    lines = ["memory = 6"]
-    for name, steps in STEPS:
-        lines += ["[[segments]]", f'domain = "{name}"', f"steps = {steps}", f'pack = "{name}"']
-    path = tiny_benchmark.with_name("short.toml")
-    path.write_text("\n".join(lines))
-    return path
+    return write_benchmark(tiny_benchmark.with_name("short.toml"), STEPS, memory=6)
 
 
 @pytest.fixture(scope="session")
@@ -90,30 +83,3 @@ def driver(tmp_path_factory, config):
     started = Driver(tmp_path_factory.mktemp("driver"), config)
     yield started
     started.close()
-
-
-@pytest.fixture(scope="session")
-def same_run():
-    """Asserts that two runs ended with the same numbers, bit for bit."""
-    return assert_same_run
-
-
-def assert_same_run(one, two):
-    homes = [path.parent.relative_to(one) for path in one.rglob("summary.json")]
-    assert homes == [path.parent.relative_to(two) for path in two.rglob("summary.json")]
-    for home in homes:
-        first, second = (_numbers(folder / home) for folder in (one, two))
-        assert first == second
-
-
-def _numbers(folder):
-    """Summary, weights, optimiser, memory, detector and curves, without what the clock says."""
-    summary = json.loads((folder / "summary.json").read_text())
-    summary = {key: value for key, value in summary.items() if key != "timing"}
-    lines = [
-        {key: value for key, value in line.items() if key != "steps_per_s"}
-        for line in read_lines(folder / "metrics.jsonl")
-    ]
-    saved = checkpoints(folder / "checkpoints")
-    tensors = load_file(saved[-1] / "tensors.safetensors") if saved else {}
-    return summary, lines, {name: value.tobytes() for name, value in tensors.items()}

@@ -16,6 +16,7 @@ from metadrift.runs.config import RunConfig
 from metadrift.runs.loop import _Run, start
 from metadrift.runs.record import read_lines
 from metadrift.tasks import TaskBatch, TaskGeometry
+from tiny_runs import assert_same_run
 
 METHODS = get_args(MethodName)
 
@@ -132,13 +133,13 @@ def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path)
             assert bool(torch.isfinite(value).all()), name
 
 
-def test_the_count_of_skipped_steps_survives_a_kill(config, driver, tmp_path, same_run):
+def test_the_count_of_skipped_steps_survives_a_kill(config, driver, tmp_path):
     high = replace(config.baseline, mer_alpha=1e38)
     config = replace(config, method="mer", baseline=high, on_nan="skip")
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "killed", ["killed_in_step", 8])[0] == -9
     assert driver.resume(tmp_path, "killed")[0] == 0
-    same_run(tmp_path / "whole", tmp_path / "killed")
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
     summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
     assert summary["skipped_steps"] > 0
 

@@ -9,6 +9,7 @@ import pytest
 
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import MethodOrStream
+from tiny_runs import assert_same_run
 
 METHODS = get_args(MethodOrStream)
 IN_A_CHECKPOINT = [
@@ -28,9 +29,7 @@ def test_the_list_of_methods_is_whole():
 
 @pytest.mark.parametrize("learner", ["protonet", "anil"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_killed_twice_resumes_to_the_same_bytes(
-    method, learner, config, driver, tmp_path, same_run
-):
+def test_a_run_killed_twice_resumes_to_the_same_bytes(method, learner, config, driver, tmp_path):
     config = replace(config, method=method, learner=learner)
     rng = np.random.default_rng(crc32(f"{method} {learner}".encode()))
     assert driver.run(tmp_path, config, "whole")[0] == 0
@@ -43,20 +42,20 @@ def test_a_run_killed_twice_resumes_to_the_same_bytes(
     assert killed[0] in (-9, 0), killed[1]
     code, said = driver.resume(tmp_path, "killed")
     assert code == 0, said
-    same_run(tmp_path / "whole", tmp_path / "killed")
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize("where", IN_A_CHECKPOINT)
 def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_bytes(
-    where, number, config, driver, tmp_path, same_run
+    where, number, config, driver, tmp_path
 ):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     code, said = driver.run(tmp_path, config, "killed", [where, number])
     assert code == -9, said
     code, said = driver.resume(tmp_path, "killed")
     assert code == 0, said
-    same_run(tmp_path / "whole", tmp_path / "killed")
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
     left = [path.name for path in (tmp_path / "killed" / "checkpoints").iterdir()]
     assert len(left) == config.keep
     assert not any(name.startswith(".") for name in left)
@@ -67,20 +66,18 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_bytes(
     [["killed_in_evaluation", 2], ["killed_in_evaluation", 4], ["killed_before_the_summary", 2]],
 )
 def test_a_run_killed_in_an_evaluation_or_before_its_summary_resumes(
-    sabotage, config, driver, tmp_path, same_run
+    sabotage, config, driver, tmp_path
 ):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     code, said = driver.run(tmp_path, config, "killed", sabotage)
     assert code == -9, said
     assert not (tmp_path / "killed" / "summary.json").exists()
     assert driver.resume(tmp_path, "killed")[0] == 0
-    same_run(tmp_path / "whole", tmp_path / "killed")
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
     assert not [path.name for path in (tmp_path / "killed").iterdir() if path.name[0] == "."]
 
 
-def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_taken(
-    config, driver, tmp_path, same_run
-):
+def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_taken(config, driver, tmp_path):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "hurt", ["killed_in_step", 10])[0] == -9
     *_, before, newest = checkpoints(tmp_path / "hurt" / "checkpoints")
@@ -90,7 +87,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_taken(
     assert code == 0, said
     assert "step-9 is damaged" in said
     assert "the one before it, step 6" in said
-    same_run(tmp_path / "whole", tmp_path / "hurt")
+    assert_same_run(tmp_path / "whole", tmp_path / "hurt")
 
 
 def test_with_all_checkpoints_damaged_the_newest_is_named_and_nothing_is_begun_anew(

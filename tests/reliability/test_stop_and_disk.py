@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from tiny_runs import assert_same_run
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("where", ["told_in_training", "told_in_evaluation"])
 def test_a_run_that_is_asked_to_stop_saves_itself_and_says_where(
-    where, number, code, config, driver, tmp_path, same_run
+    where, number, code, config, driver, tmp_path
 ):
     config = replace(config, stage_tasks=0, checkpoint_every=1000)
     assert driver.run(tmp_path, config, "whole")[0] == 0
@@ -25,7 +26,7 @@ def test_a_run_that_is_asked_to_stop_saves_itself_and_says_where(
     assert str(saved) in said
     assert f"metadrift resume {tmp_path / 'asked'}" in said
     assert driver.resume(tmp_path, "asked")[0] == 0
-    same_run(tmp_path / "whole", tmp_path / "asked")
+    assert_same_run(tmp_path / "whole", tmp_path / "asked")
 
 
 @pytest.mark.parametrize("keep", [1, 3])
@@ -40,7 +41,7 @@ def test_no_more_checkpoints_are_kept_than_asked_for(keep, config, driver, tmp_p
 
 
 def test_a_full_disk_leaves_the_checkpoint_before_it_whole_and_says_what_is_needed(
-    config, driver, tmp_path, same_run
+    config, driver, tmp_path
 ):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "full", ["killed_in_step", 5])[0] == -9
@@ -53,7 +54,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_it_whole_and_says_what_is_need
     (kept,) = checkpoints(tmp_path / "full" / "checkpoints")
     assert load_checkpoint(kept)["step"] == 3
     assert driver.resume(tmp_path, "full")[0] == 0
-    same_run(tmp_path / "whole", tmp_path / "full")
+    assert_same_run(tmp_path / "whole", tmp_path / "full")
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def small_disk(tmp_path):
 
 
 def test_a_small_disk_ends_the_run_in_a_sentence_and_more_room_lets_it_go_on(
-    small_disk, config, driver, tmp_path, same_run
+    small_disk, config, driver, tmp_path
 ):
     config = replace(config, keep=5)
     assert driver.run(tmp_path, config, "whole")[0] == 0
@@ -84,7 +85,7 @@ def test_a_small_disk_ends_the_run_in_a_sentence_and_more_room_lets_it_go_on(
     subprocess.run(["mount", "-o", "remount,size=4m", small_disk], check=True)
     code, said = driver(tmp_path, "resume", small_disk / "run", "--json")
     assert code == 0, said
-    same_run(tmp_path / "whole", small_disk / "run")
+    assert_same_run(tmp_path / "whole", small_disk / "run")
 
 
 def test_a_folder_that_cannot_be_made_is_named(config, driver, tmp_path):

@@ -12,9 +12,10 @@ from PIL import Image
 from metadrift.domains.lock import lock
 from metadrift.domains.pack import open_pack, write_pack
 from metadrift.errors import MetadriftError
+from tiny_runs import assert_same_run
 
 
-def test_a_second_program_in_a_runs_folder_is_told_who_has_it(config, driver, tmp_path, same_run):
+def test_a_second_program_in_a_runs_folder_is_told_who_has_it(config, driver, tmp_path):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "run", ["killed_in_step", 5])[0] == -9
     with lock(tmp_path / "run" / ".lock", "held"):
@@ -23,7 +24,7 @@ def test_a_second_program_in_a_runs_folder_is_told_who_has_it(config, driver, tm
     assert f"run is being run by process {os.getpid()}; wait until it has ended" in said
     assert len(said.strip().splitlines()) == 1
     assert driver.resume(tmp_path, "run")[0] == 0
-    same_run(tmp_path / "whole", tmp_path / "run")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 def test_the_lock_of_a_dead_run_is_taken_over_and_a_finished_run_has_none(config, driver, tmp_path):

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig, load_config
 from metadrift.runs.loop import go_on, start
 from metadrift.runs.record import read_lines
+from tiny_runs import assert_same_run, assert_same_state
 
 METADRIFT = Path(sys.executable).with_name("metadrift")
-TIMES = {"timing", "peak_rss_bytes"}
 
 
 @pytest.fixture
@@ -36,30 +35,6 @@ def config(tiny_benchmark):
         threads=1,
         learn=LearnerConfig(filters=4),
     )
-
-
-def without_times(folder):
-    summary = json.loads((folder / "summary.json").read_text())
-    return {key: value for key, value in summary.items() if key not in TIMES}
-
-
-def assert_same_state(one, two):
-    """Weights, optimiser, memory and detector at the end, bit for bit."""
-    a, b = (
-        load_file(checkpoints(folder / "checkpoints")[-1] / "tensors.safetensors")
-        for folder in (one, two)
-    )
-    assert a.keys() == b.keys()
-    assert [name for name in a if a[name].tobytes() != b[name].tobytes()] == []
-
-
-def assert_same_run(one, two):
-    assert without_times(one) == without_times(two)
-    assert_same_state(one, two)
-    metrics = [read_lines(folder / "metrics.jsonl") for folder in (one, two)]
-    speed = {"steps_per_s"}
-    plain = [[{k: v for k, v in line.items() if k not in speed} for line in m] for m in metrics]
-    assert plain[0] == plain[1]
 
 
 def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):

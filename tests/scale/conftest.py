@@ -7,46 +7,31 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from metadrift.detection import DetectionConfig
-from metadrift.domains.pack import write_pack
 from metadrift.methods.config import MemoryConfig, ReplayConfig
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig, to_toml
 from metadrift.runs.loop import start
+from tiny_runs import write_benchmark, write_domain
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-
-
-def write_domain(folder, name, seed, ground):
-    """18 classes of 8 grey images that are hard to tell apart: losses stay far from 0."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for c in range(18):
-        pattern = np.kron(rng.normal(0, 12, (4, 4, 1)), np.ones((3, 3, 1)))
-        images = ground + pattern + rng.normal(0, 40, (8, 12, 12, 1))
-        split = "train" if c < 8 else "val" if c < 13 else "test"
-        rows.append((f"class{c}", split, images.clip(0, 255).astype(np.uint8)))
-    write_pack(folder / name, name, rows, source="made by the tests", licence="CC0")
 
 
 @pytest.fixture(scope="session")
 def two_domains(tmp_path_factory):
     """Makes benchmarks of two hard domains that are easily told apart."""
     folder = tmp_path_factory.mktemp("two")
-    write_domain(folder, "dark", 1, 80)
-    write_domain(folder, "bright", 2, 170)
+    # Hard to tell apart within a domain: losses stay far from 0.
+    write_domain(folder, "dark", 1, 80, contrast=12, noise=40)
+    write_domain(folder, "bright", 2, 170, contrast=12, noise=40)
 
     def write(dark, bright, tasks=4):
         path = folder / f"two-{dark}-{bright}-{tasks}.toml"
-        lines = ["memory = 6", f"tasks_a_step = {tasks}"]
-        for name, steps in (("dark", dark), ("bright", bright)):
-            lines += ["[[segments]]", f'domain = "{name}"', f"steps = {steps}", f'pack = "{name}"']
-        path.write_text("\n".join(lines))
-        return str(path)
+        steps = {"dark": dark, "bright": bright}
+        return str(write_benchmark(path, steps, memory=6, tasks_a_step=tasks))
 
     return write
 
