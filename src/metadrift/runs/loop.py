@@ -262,11 +262,19 @@ class _Run:
         self.progress.say(f"step {self.state.step}: mean accuracy of all domains {100 * mean:.1f}%")
 
     def _evaluate(self, tasks: int, stopped: list[int] | None = None) -> dict[str, DomainAccuracy]:
+        done, mine = 0, len(self.parts.tests) * tasks // self.group.size
+
+        def scored(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress.evaluated(done, mine)
+            self._stop_if_asked(stopped or [])
+
         return evaluate_together(
             self.parts.learner,
             self.parts.tests,
             tasks=tasks,
             seed=self.config.seed,
-            progress=lambda _: self._stop_if_asked(stopped or []),
+            progress=scored,
             group=self.group,
         )

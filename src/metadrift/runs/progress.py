@@ -51,10 +51,23 @@ class RunProgress:
         """A new line of metrics."""
         if self._bars:
             self._bars.update(self._bar, completed=line["step"], line=describe(line))
-        elif not self._quiet and time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
-            self._last = time.monotonic()
+        elif self._line_due():
             left = (self._total - line["step"]) / max(line["steps_per_s"], 1e-9)
             self.say(f"step {line['step']}/{self._total} {describe(line)} {left:.0f} s left")
+
+    def evaluated(self, done: int, of: int) -> None:
+        """How many of the unseen tasks are scored."""
+        text = f"evaluating: {done}/{of} tasks"
+        if self._bars:
+            self._bars.update(self._bar, line=text)
+        elif self._line_due():
+            self.say(text)
+
+    def _line_due(self) -> bool:
+        due = not self._quiet and time.monotonic() - self._last > SECONDS_BETWEEN_LINES
+        if due:
+            self._last = time.monotonic()
+        return due
 
     def say(self, text: str) -> None:
         """A line that stays."""
