@@ -11,7 +11,7 @@ from metadrift.detection.trace import Trace
 from metadrift.domains.drawing import figure, figure_files
 from metadrift.errors import MetadriftError
 
-STATISTIC, THRESHOLD, ALARM = "#3268c4", "#1f2328", "#c93a3a"
+STATISTIC, THRESHOLD, ALARM, QUIET = "#3268c4", "#1f2328", "#c93a3a", "#8a929c"
 _MOST_POINTS = 4000
 
 
@@ -33,6 +33,9 @@ def _draw(axes: Any, trace: Trace) -> None:
     steps = _kept(trace.statistic)
     axes.plot(steps, trace.statistic[steps], c=STATISTIC, lw=0.8, label="statistic")
     axes.plot(steps, trace.threshold[steps], c=THRESHOLD, lw=1.0, ls="--", label="threshold")
+    for number, (start, end) in enumerate(_without_statistic(trace.statistic)):
+        label = "learning what is usual" if number == 0 else None
+        axes.axvspan(start, end, color=QUIET, alpha=0.15, lw=0, label=label)
     for number, change in enumerate(trace.changes):
         first = number == 0
         axes.axvspan(
@@ -45,7 +48,13 @@ def _draw(axes: Any, trace: Trace) -> None:
         )
         axes.axvline(change.at_step, c=ALARM, lw=1.0, label="report" if first else None)
     axes.set(xlabel="step", ylabel="statistic", xlim=(0, max(len(trace.statistic) - 1, 1)))
-    axes.legend(frameon=False, fontsize=7, loc="upper left", ncols=4, bbox_to_anchor=(0, -0.2))
+    axes.legend(frameon=False, fontsize=7, loc="upper left", ncols=5, bbox_to_anchor=(0, -0.2))
+
+
+def _without_statistic(statistic: np.ndarray) -> list[tuple[int, int]]:
+    """First step and end of each stretch that has no statistic."""
+    edges = np.flatnonzero(np.diff(np.isnan(statistic), prepend=False, append=False))
+    return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
 
 
 def _kept(statistic: np.ndarray) -> np.ndarray:

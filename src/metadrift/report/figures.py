@@ -127,8 +127,12 @@ def _ribbon(axes: Any, chart: RibbonChart) -> None:
             if long > chart.steps * 0.012 * len(span.label):
                 middle = span.start + long / 2
                 axes.text(middle, number, span.label, ha="center", va="center", fontsize=7)
-        axes.plot(
-            [m.x for m in row.marks], [number + 0.42] * len(row.marks), "^", c="#c93a3a", ms=4
+        at = [mark.x for mark in row.marks]
+        axes.plot(at, [number + 0.42] * len(at), "^", c="#c93a3a", ms=4)
+    if any(row.marks for row in chart.rows):
+        axes.plot([], [], "^", c="#c93a3a", ms=4, label="change reported")
+        axes.legend(
+            frameon=False, fontsize=7, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0
         )
     axes.set_yticks(range(len(chart.rows)), [row.name for row in chart.rows])
     axes.invert_yaxis()
