@@ -51,6 +51,9 @@ class ReplayConfig:
     augment: float | None = None
     """Shift every replayed image at random by up to this share of its side; 0 replays as stored. By
     default 0.107 (3 of 28 pixels) in m2d3-pets, and 0 in the others, as their papers have it."""
+    turn: float | None = None
+    """Turn this share of the classes of replayed tasks by a quarter, a half or three quarters of a
+    circle: classes that memory does not hold. By default 0."""
     recombine: float = 0.0
     """Share of replayed batches whose classes are put together anew within their latent domain."""
     balance: bool = False

@@ -33,7 +33,7 @@ from metadrift.methods.sequential import Sequential
 from metadrift.replay import PETS, UniformReplay
 
 # 3 of 28 pixels: by far the largest help that replay was found to get (docs/replay.md).
-_AUGMENT = 0.107
+_AUGMENT, _TURN = 0.107, 0.0
 # Separate generators for separate purposes, all from the one seed.
 _MEMORY, _REPLAY = 1, 2
 
@@ -62,8 +62,11 @@ def make_method(
         raise UsageError(f"{name} keeps a memory: hand in a Buffer")
     memory, replay = memory or MemoryConfig(), replay or ReplayConfig()
     baseline = baseline or BaselineConfig()
+    ours = name == "m2d3-pets"
     if replay.augment is None:
-        replay = replace(replay, augment=_AUGMENT if name == "m2d3-pets" else 0.0)
+        replay = replace(replay, augment=_AUGMENT if ours else 0.0)
+    if replay.turn is None:
+        replay = replace(replay, turn=_TURN if ours else 0.0)
     keep = np.random.default_rng([seed, _MEMORY])
     draw = np.random.default_rng([seed, _REPLAY])
     reservoir = ReservoirMemory(buffer, keep)

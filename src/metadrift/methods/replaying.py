@@ -1,7 +1,7 @@
 """What the methods with a memory share: drawing from it, and changing what is drawn.
 
-Every help that replay can get (augmentation, recombination, balance, dark replay) lives here, so
-that all methods that replay can have it.
+Every help that replay can get (turned classes, augmentation, recombination, balance, dark replay)
+lives here, so that all methods that replay can have it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from metadrift.replay import (
     dark_term,
     domain_balance,
     recombined,
+    turned,
 )
 from metadrift.replay.base import gather
 from metadrift.tasks import TaskBatch
@@ -73,14 +74,17 @@ class ReplayingMethod(Method):
             slots, weights = self.sampler.choose(self.memory, n, self.rng)
             mine = self.group.share(len(slots))
             drawn = gather(self.memory, slots[mine], weights[mine])
-            changed = self.config.recombine or self.config.augment
+            changed = self.config.recombine or self.config.turn or self.config.augment
             rng = self.group.own(self.rng) if changed else self.rng
             return [self.freshen(replay, rng) for replay in drawn]
 
     def freshen(self, replay: Replay, rng: np.random.Generator) -> Replay:
-        """Recombine classes within the cluster and shift images, so that replay is not by rote."""
+        """Recombine or turn classes and shift images, so that replay is not by rote."""
         if self.config.recombine and rng.random() < self.config.recombine:
             replay = recombined(self.memory, replay, rng)
+        if self.config.turn:
+            tasks = turned(replay.tasks, self.config.turn, rng)
+            replay = replace(replay, tasks=tasks, as_stored=False)
         if self.config.augment:
             shifted = Augment(shift=self.config.augment)(replay.tasks, rng)
             replay = replace(replay, tasks=shifted)

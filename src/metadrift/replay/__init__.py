@@ -6,6 +6,7 @@ from metadrift.replay.dark import dark_term
 from metadrift.replay.mir import candidates, most_interfered
 from metadrift.replay.pets import PETS
 from metadrift.replay.recombine import recombine, recombined
+from metadrift.replay.turn import turned
 from metadrift.replay.uniform import UniformReplay
 from metadrift.replay.weighting import domain_balance
 
@@ -21,4 +22,5 @@ __all__ = [
     "most_interfered",
     "recombine",
     "recombined",
+    "turned",
 ]
