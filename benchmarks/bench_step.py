@@ -1,0 +1,177 @@
+"""Part `step` of `make bench`: the whole training step of m2d3-pets, and what changes its time.
+
+ProtoNet, 5-way 5-shot 10 queries, two arriving and two replayed tasks; memory full of six latent
+domains, detector past its burn-in, tasks drawn from a pack. Each contender is a process of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bench_table import Row
+from learner_peers import Net, Step, prepare, serve
+from metadrift.methods.base import Learned
+from metadrift.methods.config import MemoryConfig, ReplayConfig
+from metadrift.methods.m2d3_pets import M2D3PETS
+from metadrift.replay import Replay
+from metadrift.runs.build import Parts
+from metadrift.streams.prefetch import Prefetch
+from metadrift.tasks import TaskBatch
+from plain_step import PlainStep
+from turns import processes_in_turns, ratio
+from workload import fill, noise_run
+
+CAPACITY, CLUSTERS = 60, 6
+VARIANTS = {  # contender: what it does otherwise than ours
+    "channels outermost": "images laid out [N, C, H, W] in memory",
+    "two forwards": "arriving and replayed tasks in a forward pass each",
+    "compiled": "the backbone under torch.compile",
+    "fused Adam": "Adam(fused=True)",
+    "no prefetch": "the next tasks drawn by the training thread",
+    "two threads": "two torch threads in place of one",
+}
+
+
+def rows(quick: bool) -> list[Row]:
+    found = []
+    names = ["ours", "plain", "bare"]
+    more = ["bare, torch's layers", *VARIANTS]
+    found += _at(28, 8 if quick else 20, [*names, *([] if quick else more)])
+    # A step takes nine times as long here, so only what may depend on the size.
+    more = ["bare, torch's layers", "channels outermost", "two forwards", "two threads"]
+    found += _at(84, 2 if quick else 7, [*names, *([] if quick else more)])
+    found.append(_pets(4 if quick else 12))
+    return found
+
+
+def _at(size: int, rounds: int, names: list[str]) -> list[Row]:
+    told = processes_in_turns({name: _command(name, size) for name in names}, rounds, warm=1)
+    ours = told["ours"].all()
+    px, s = f"{size} px", PlainStep.__init__.__defaults__[0]
+    plain, refresh = told["plain"].all(), told["plain"].all("refresh_ms")
+    whole = [a + CLUSTERS * b / s for a, b in zip(plain, refresh, strict=True)]
+    note = f"ours {sorted(ours)[len(ours) // 2]:.0f} ms a step"
+    found = [
+        Row(f"{px}: plain", "plain step / ours", ratio(whole, ours), note),
+        Row(
+            f"{px}: plain, no norms", "plain step without cluster norms / ours", ratio(plain, ours)
+        ),
+        Row(f"{px}: bare", "ours / its network alone", ratio(ours, told["bare"].all())),
+    ]
+    for name in names[3:]:
+        what = VARIANTS.get(name, "the network alone, of torch's layers")
+        each = told[name]
+        value = None if each.failed else ratio(each.all(), ours)
+        found.append(Row(f"{px}: {name}", f"{what} / ours", value, each.failed))
+    return found
+
+
+def _pets(rounds: int) -> Row:
+    """In blocks of 25 steps, so that the refreshing of gradient norms is in every block."""
+    commands = {name: _command(name, 28, 25) for name in ("ours", "uniform")}
+    told = processes_in_turns(commands, rounds, warm=1)
+    found = ratio(told["ours"].all(), told["uniform"].all())
+    return Row("PETS", "replay by PETS / uniform replay, 28 px", found)
+
+
+def _command(name: str, size: int, steps: int = 1) -> list[str]:
+    return [sys.executable, __file__, name, str(size), str(steps)]
+
+
+def contender(name: str, size: int, folder: Path) -> Step:
+    """One step of it, ready to be timed."""
+    if name.startswith("bare"):
+        return _bare(size, folder, torch_layers=name != "bare")
+    replay = ReplayConfig(sampler="uniform" if name == "uniform" else "pets")
+    # Smaller than the paper's 300, which would only take longer to fill: see part growth.
+    memory = MemoryConfig(capacity=CAPACITY)
+    parts = noise_run(folder, size=size, shots=5, memory=memory, replay=replay)
+    fill(parts, CLUSTERS)
+    method = parts.method
+    assert isinstance(method, M2D3PETS)
+    if name == "plain":
+        return _plain(parts, method)
+    if name == "channels outermost":
+        pixels = method.learner.pixels
+        method.learner.pixels = lambda images: pixels(images).contiguous()
+    elif name == "two forwards":
+        method.forward = lambda tasks, replays=(): _two_forwards(method, tasks, list(replays))
+    elif name == "compiled":
+        method.learner.backbone = torch.compile(method.learner.backbone)
+    elif name == "fused Adam":
+        method.optimizer = torch.optim.Adam(method.parameters(), lr=0.001, fused=True)
+    stream = parts.stream if name == "no prefetch" else Prefetch(parts.stream)
+    return lambda: torch.tensor(method.step(next(stream)).loss)
+
+
+def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> Learned:
+    arriving = method.learner(tasks)
+    replayed = method.learner(TaskBatch.concatenate([r.tasks for r in replays]))
+    term = method.replay_term(replayed, replays)
+    return method.learned(arriving, replayed, arriving.loss.mean() + term)
+
+
+def _plain(parts: Parts, method: M2D3PETS) -> Step:
+    memory, g = method.memory, parts.stream.geometry
+    clusters = [
+        [memory.buffer.get([slot]).images for slot in memory.slots_of(label)]
+        for label in memory.counts()
+    ]
+    state = {k: v.detach().clone() for k, v in method.learner.named_parameters()}
+    plain = PlainStep(state, g.ways, g.shots, 50, clusters)
+    turn = 0
+
+    def step() -> dict[str, float]:
+        nonlocal turn
+        tasks = next(parts.stream).images
+        begin = time.perf_counter()
+        loss = plain.step(tasks)
+        ms = 1000 * (time.perf_counter() - begin)
+        turn += 1
+        return {"ms": ms, "loss": loss.item(), "refresh_ms": 1000 * plain.refresh(turn % CLUSTERS)}
+
+    return step
+
+
+def _bare(size: int, folder: Path, torch_layers: bool) -> Step:
+    """Forward, backward and optimiser on four tasks whose images are floats already."""
+    parts = noise_run(folder, size=size, shots=5, method="sequential")
+    learner = parts.learner
+    tasks = TaskBatch.concatenate([next(parts.stream), next(parts.stream)])
+    pixels = learner.pixels(tasks.images)
+    learner.pixels = lambda images: pixels
+    net = Net(dict(learner.named_parameters())).backbone if torch_layers else learner
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
+
+    def step() -> Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        loss = net(pixels).square().mean() if torch_layers else learner(tasks).loss.mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def main(name: str, size: int, steps: int) -> None:
+    prepare(2 if name == "two threads" else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        one = contender(name, size, Path(folder))
+
+        def block() -> Tensor | dict[str, float]:
+            for _ in range(steps - 1):
+                one()
+            return one()
+
+        block()  # what fails, fails before the turns
+        serve(block)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
