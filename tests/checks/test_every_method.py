@@ -79,7 +79,8 @@ def test_the_memory_never_exceeds_its_capacity(name, build_method, batches):
 
 @pytest.mark.parametrize("name", ["reservoir", "mir", "gss", "m2d3-pets", "loss-aware"])
 @pytest.mark.parametrize(
-    "option", [{"augment": 0.2}, {"recombine": 1.0}, {"balance": True}, {"batches": 3}]
+    "option",
+    [{"augment": 0.2}, {"turn": 0.75}, {"recombine": 1.0}, {"balance": True}, {"batches": 3}],
 )
 def test_every_help_for_replay_is_there_for_every_method(name, option, build_method, batches):
     method = build_method(name, replay=ReplayConfig(**option))

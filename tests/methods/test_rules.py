@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from metadrift.detection import Change
+from metadrift.errors import UsageError
 from metadrift.methods import BaselineConfig, ReplayConfig
 from metadrift.methods.agem import project_away
 from metadrift.replay import Replay
@@ -159,3 +160,9 @@ def test_replay_is_augmented_by_default_in_our_method_alone(name, fresh, build_m
     stored = [method.memory.buffer.get([replay.slot]) for replay in drawn]
     same = [torch.equal(a.tasks.images, b.images) for a, b in zip(drawn, stored, strict=True)]
     assert all(same) is not fresh
+
+
+def test_dark_replay_and_turned_classes_exclude_each_other(build_method):
+    assert build_method("m2d3-pets", replay=ReplayConfig(dark=0.1)).config.turn == 0
+    with pytest.raises(UsageError, match="as they were stored"):
+        build_method("reservoir", replay=ReplayConfig(dark=0.1, turn=0.5))

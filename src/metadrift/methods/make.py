@@ -66,7 +66,12 @@ def make_method(
     if replay.augment is None:
         replay = replace(replay, augment=_AUGMENT if ours else 0.0)
     if replay.turn is None:
-        replay = replace(replay, turn=_TURN if ours else 0.0)
+        replay = replace(replay, turn=_TURN if ours and not replay.dark else 0.0)
+    if replay.turn and replay.dark:
+        raise UsageError(
+            "dark replay holds the learner to tasks as they were stored, and turned classes were "
+            "not: set --replay.turn or --replay.dark to 0"
+        )
     keep = np.random.default_rng([seed, _MEMORY])
     draw = np.random.default_rng([seed, _REPLAY])
     reservoir = ReservoirMemory(buffer, keep)

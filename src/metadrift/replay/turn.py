@@ -33,7 +33,7 @@ def turned(tasks: TaskBatch, share: float, rng: np.random.Generator) -> TaskBatc
     label = torch.cat([tasks.support_labels, tasks.query_labels])
     of_image = torch.from_numpy(quarters).to(label.device)[:, label]  # [T, images a task]
     images = tasks.images.clone()
-    for quarter in (1, 2, 3):
+    for quarter in np.unique(quarters[quarters > 0]).tolist():
         these = of_image == quarter
         images[these] = torch.rot90(images[these], quarter, (-2, -1))
     return TaskBatch(images, tasks.geometry)
