@@ -56,5 +56,5 @@ def test_oblong_images_turn_by_a_half(make_tasks):
 
 
 def test_a_wrong_share_is_told(make_tasks):
-    with pytest.raises(UsageError, match="within 0..1"):
+    with pytest.raises(UsageError, match=r"within 0..1"):
         turned(make_tasks(), 1.5, np.random.default_rng(0))
