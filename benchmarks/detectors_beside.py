@@ -5,8 +5,8 @@
 river's detectors read one number a step. They are fed two, each in turn: the first principal
 component of the vectors, and the distance from their mean, both in units learned from the first
 vectors of the stream, as ours learns them. river has its default settings. It runs in a process
-and an environment of its own, .bench/river, which is made on first use. Times are of one update,
-without the making of the vectors or of the number.
+and an environment of its own, see peers.py. Times are of one update, without the making of the
+vectors or of the number.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import json
 import subprocess
 import tempfile
 import time
-import venv
 from pathlib import Path
 
 import numpy as np
 import torch
 import tyro
 
+import peers
 from detection_quality import Score, Source, gaussian_streams, real_streams
 from metadrift.detection import Change
 from metadrift.detection.config import Mode
 from metadrift.detection.trace import fitted
 from metadrift.detection.twostage import TwoStageDetector
 
-HERE = Path(__file__).resolve().parent
 Streams = list[tuple[np.ndarray, list[int]]]  # vectors [steps, D], and where they change
 
 RIVER = r"""
@@ -57,7 +56,6 @@ def main(
     window: int = 20,
     every: int = 10_000,
     shots: int = 1,
-    folder: Path = HERE.parent / ".bench" / "river",
     seed: int = 0,
 ) -> None:
     """Print a table for each kind of stream.
@@ -75,13 +73,12 @@ def main(
         Settings of ours: B, and one false alarm in so many steps.
     shots
         Support images a class of the packs' tasks.
-    folder
-        river's environment.
     seed
         Other streams.
     """
     torch.set_num_threads(1)
-    python = install_river(folder)
+    if reason := peers.missing("river"):
+        raise SystemExit(f"river does not install here: {reason}")
     kinds: dict[str, Streams] = {"synthetic vectors": list(gaussian_streams(0.05, orders, seed))}
     normal = np.random.default_rng([seed, 3]).normal(size=(quiet_steps, 16))
     kinds["normal vectors without a change"] = [(normal, [])]
@@ -91,10 +88,10 @@ def main(
             real = list(real_streams(source, shots, 0.05, orders, variants=False))
         kinds = {f"frozen features of {len(source.packs)} domains": real} | kinds
     for kind, streams in kinds.items():
-        table(kind, streams, python, window, every)
+        table(kind, streams, window, every)
 
 
-def table(kind: str, streams: Streams, python: Path, window: int, every: int) -> None:
+def table(kind: str, streams: Streams, window: int, every: int) -> None:
     steps = sum(len(vectors) for vectors, _ in streams)
     print(f"\n{kind}: {len(streams)} streams, {steps} steps\n")
     print("| detector | reads | found | false alarms | delay | time a sample |")
@@ -111,7 +108,7 @@ def table(kind: str, streams: Streams, python: Path, window: int, every: int) ->
         scores: dict[str, Score] = {}
         spent_by: dict[str, float] = {}
         for vectors, true in streams:
-            for name, (steps_found, spent) in river(python, scalar(vectors, reads, window)).items():
+            for name, (steps_found, spent) in river(scalar(vectors, reads, window)).items():
                 changes = [Change(at, at, np.nan, np.nan) for at in steps_found]
                 scores.setdefault(name, Score()).add(changes, true, len(vectors))
                 spent_by[name] = spent_by.get(name, 0.0) + spent
@@ -146,23 +143,13 @@ def scalar(vectors: np.ndarray, reads: str, window: int) -> np.ndarray:
     return (number - number[: len(first)].mean()) / number[: len(first)].std()
 
 
-def river(python: Path, numbers: np.ndarray) -> dict[str, tuple[list[int], float]]:
+def river(numbers: np.ndarray) -> dict[str, tuple[list[int], float]]:
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder, "numbers.npy"), numbers)
-        words = [str(python), "-c", RIVER, str(Path(folder, "numbers.npy"))]
+        words = [str(peers.PYTHON), "-c", RIVER, str(Path(folder, "numbers.npy"))]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     found: dict[str, tuple[list[int], float]] = json.loads(done.stdout)
     return found
-
-
-def install_river(folder: Path) -> Path:
-    """Make the environment and put river into it, where they are not there yet."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    if subprocess.run([str(python), "-c", "import river"], capture_output=True).returncode:
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "river"], check=True)
-    return python
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Work:
         self.images = torch.from_numpy(data["images"])
         self.ways, self.shots, self.queries = (int(n) for n in data["geometry"])
         self.inner_steps, self.inner_lr = int(data["inner_steps"]), float(data["inner_lr"])
-        names = [name for name in data.files if name.startswith(("backbone.", "head."))]
+        names = [n for n in data.files if n.startswith(("backbone.", "head.", "log_"))]
         self.state = {name: torch.from_numpy(data[name]) for name in names}
         self.net = Net(self.state)
 
@@ -75,6 +75,22 @@ def protonet_loop(work: Work) -> Step:
         z = work.net.backbone(torch.cat([support, query]))
         prototypes = z[: len(support)].reshape(work.ways, work.shots, -1).mean(1)
         return F.cross_entropy(-torch.cdist(z[len(support) :], prototypes).square(), yq)
+
+    return over_tasks(work, loss)
+
+
+def ridge_loop(work: Work) -> Step:
+    """Ridge regression in its dual form, task by task."""
+    strength, scale = (nn.Parameter(work.state[f"log_{n}"]) for n in ("strength", "scale"))
+    work.net.strength, work.net.scale = strength, scale
+
+    def loss(support: Tensor, ys: Tensor, query: Tensor, yq: Tensor) -> Tensor:
+        z = work.net.backbone(torch.cat([support, query]))
+        x, xq = z[: len(support)], z[len(support) :]
+        targets = 2.0 * F.one_hot(ys, work.ways).float() - 1.0
+        system = x @ x.T + strength.exp() * torch.eye(len(x))
+        weights = x.T @ torch.linalg.solve(system, targets)
+        return F.cross_entropy(scale.exp() * (xq @ weights), yq)
 
     return over_tasks(work, loss)
 
@@ -137,6 +153,24 @@ def learn2learn(work: Work, module: nn.Module) -> Loss:
     return adapt_and_test
 
 
+def torchopt(work: Work, module: nn.Module) -> Loss:
+    import torchopt as library
+
+    inner = library.MetaSGD(module, lr=work.inner_lr)
+
+    def adapt_and_test(xs: Tensor, ys: Tensor, xq: Tensor, yq: Tensor) -> Tensor:
+        weights = library.extract_state_dict(module, by="reference")
+        rest = library.extract_state_dict(inner, by="reference")
+        for _ in range(work.inner_steps):
+            inner.step(F.cross_entropy(module(xs), ys))
+        loss = F.cross_entropy(module(xq), yq)
+        library.recover_state_dict(module, weights)
+        library.recover_state_dict(inner, rest)
+        return loss
+
+    return adapt_and_test
+
+
 def bare_convolutions(work: Work) -> Step:
     """Each convolution of the model forward and backward once, on inputs of its size, no more."""
     size = work.images.shape[-1]
@@ -169,6 +203,10 @@ CONTENDERS: dict[tuple[str, str], Callable[[Work], Step]] = {
     ("anil", "convolutions"): bare_convolutions,
     ("maml", "higher"): lambda work: maml(work, higher),
     ("maml", "learn2learn"): lambda work: maml(work, learn2learn),
+    ("anil", "torchopt"): lambda work: anil(work, torchopt),
+    ("maml", "torchopt"): lambda work: maml(work, torchopt),
+    ("ridge", "loop"): ridge_loop,
+    ("ridge", "convolutions"): bare_convolutions,
 }
 
 

@@ -5,17 +5,15 @@
 Every contender has the same weights, images, threads and allocator settings, and lives in a
 process of its own. The processes take one step each in turn, so that whatever else the machine
 does falls on all alike. Said are medians as ratios to metadrift's step, peak memory of the
-process, and the losses, which must agree. `higher` and `learn2learn` go into .bench/venv.
+process, and the losses, which must agree. `peers.py` installs the libraries.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,115 +22,99 @@ import numpy as np
 import torch
 import tyro
 
+import peers
+from bench_table import Row
 from learner_peers import Work, prepare, serve
 from metadrift.learners import MetaLearner, make_learner
 from metadrift.tasks import TaskBatch, TaskGeometry
+from turns import processes_in_turns, ratio
 
 HERE = Path(__file__).resolve().parent
-PEERS = ("higher", "learn2learn")
+PEERS = ("higher", "learn2learn", "torchopt")
 WORKS = {
     "protonet": ("loop", "convolutions"),
     "anil": (*PEERS, "convolutions"),
     "maml": PEERS,
+    "ridge": ("loop", "convolutions"),  # the libraries bring nothing of their own for it
 }
 
 
 @dataclass(frozen=True)
 class Arguments:
-    works: tuple[str, ...] = ("protonet", "anil", "maml")  # which learners
+    works: tuple[str, ...] = tuple(WORKS)  # which learners
     rounds: int = 20  # steps of each contender that count
     tasks: int = 4  # tasks a step
     shots: int = 1  # support images a class
     queries: int = 10  # query images a class
     size: int = 28  # pixels
     threads: int = 1  # of torch, in each process
-    venv: Path = HERE.parent / ".bench" / "venv"  # where the peers are installed
     out: Path | None = None  # a JSON file for the result
 
 
 def main(arguments: Arguments) -> None:
     a = arguments
-    there = install_peers(a.venv)
     results: dict[str, Any] = {"settings": {k: str(v) for k, v in vars(a).items()}}
     for name in a.works:
-        with tempfile.TemporaryDirectory() as folder:
-            write_work(a, name, Path(folder))
-            contenders = [c for c in WORKS[name] if c not in PEERS or c in there]
-            results[name] = compare(a, name, contenders, Path(folder))
+        results[name] = compare(a, name)
         show(name, results[name])
     if a.out:
         a.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def compare(a: Arguments, name: str, contenders: list[str], folder: Path) -> dict[str, Any]:
-    peers_python = str(a.venv / "bin" / "python")
-    processes = {"metadrift": start([sys.executable, __file__, "serve", name], folder, a.threads)}
-    for contender in contenders:
-        command = [peers_python, str(HERE / "learner_peers.py"), name, contender]
-        processes[contender] = start(command, folder, a.threads)
-    answers: dict[str, list[dict[str, float]]] = {c: [] for c in processes}
-    for _ in range(a.rounds + 3):  # the first three warm up
-        for contender, process in processes.items():
-            answers[contender].append(ask(process))
-    found = {}
-    for contender, process in processes.items():
-        times = [answer["ms"] for answer in answers[contender][3:]]
-        peak = json.loads(process.communicate()[0].splitlines()[-1])["peak_mb"]
-        loss = answers[contender][-1]["loss"]
-        found[contender] = {"ms": statistics.median(times), "peak_mb": peak, "loss": loss}
+def rows(quick: bool) -> list[Row]:
+    """For `make bench`."""
+    found = []
+    for name in WORKS:
+        compared = compare(Arguments(rounds=4 if quick else 12), name)
+        ours = compared.pop("metadrift")
+        for contender, each in compared.items():
+            value = each.get("ratio")
+            what = f"{name} step of {contender} / ours"
+            if contender == "convolutions":
+                value, what = 1 / each["ratio"], f"our {name} step / its bare convolutions"
+            note = each.get("failed") or f"{each['peak_mb'] / ours['peak_mb']:.2f} of our memory"
+            found.append(Row(f"{name}: {contender}", what, value, note))
     return found
 
 
-def start(command: list[str], folder: Path, threads: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [*command, str(folder), str(threads)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    if process.stdout.readline().strip() != "ready":
-        raise SystemExit(f"{' '.join(command)} did not start")
-    return process
+def compare(a: Arguments, name: str) -> dict[str, Any]:
+    """Of each contender: milliseconds, their ratio to ours, peak memory, loss; or why it failed."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_work(a, name, Path(folder))
+        where = [folder, str(a.threads)]
+        commands = {"metadrift": [sys.executable, __file__, "serve", name, *where]}
+        for contender in WORKS[name]:
+            reason = peers.missing(contender) if contender in PEERS else ""
+            if reason:
+                found[contender] = {"failed": reason}
+            else:
+                words = [str(HERE / "learner_peers.py"), name, contender, *where]
+                commands[contender] = [str(peers.PYTHON), *words]
+        told = processes_in_turns(commands, a.rounds)
+    for contender, each in told.items():
+        if each.failed:
+            found[contender] = {"failed": each.failed}
+            continue
+        found[contender] = {
+            "ms": statistics.median(each.all()),
+            "ratio": ratio(each.all(), told["metadrift"].all()),
+            "peak_mb": each.end["peak_mb"],
+            "loss": each.answers[-1]["loss"],
+        }
+    return found
 
 
-def ask(process: subprocess.Popen[str]) -> dict[str, float]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("step\n")
-    process.stdin.flush()
-    answer: dict[str, float] = json.loads(process.stdout.readline())
-    return answer
-
-
-def show(name: str, found: dict[str, dict[str, float]]) -> None:
-    ours = found["metadrift"]["ms"]
+def show(name: str, found: dict[str, Any]) -> None:
     print(f"\n{name}: {'ms a step':>22} {'/ metadrift':>12} {'peak MB':>9} {'loss':>9}")
     for contender, row in found.items():
-        ratio = row["ms"] / ours
+        if "failed" in row:
+            print(f"  {contender:<16} left out: {row['failed']}")
+            continue
         print(
-            f"  {contender:<16}{row['ms']:>12.1f}{ratio:>13.2f}"
+            f"  {contender:<16}{row['ms']:>12.1f}{row['ratio']:>13.2f}"
             f"{row['peak_mb']:>10.0f}{row['loss']:>10.5f}"
         )
-
-
-def install_peers(folder: Path) -> list[str]:
-    """Make the peers' environment on first use; which of them can be imported."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet"]
-        constraints = str(HERE.parent / "constraints.txt")
-        subprocess.run([*pip, "--constraint", constraints, "torch", "numpy"], check=True)
-        for peer in PEERS:  # without their own dependencies, which pin other versions of torch
-            subprocess.run([*pip, "--no-deps", peer], check=False, stderr=subprocess.DEVNULL)
-    there = []
-    for peer in PEERS:
-        found = subprocess.run([str(python), "-c", f"import {peer}"], capture_output=True)
-        print(f"{peer}: {'installed' if found.returncode == 0 else 'does not install here'}")
-        if found.returncode == 0:
-            there.append(peer)
-    return there
 
 
 def make(name: str, size: int) -> MetaLearner:

@@ -1,12 +1,13 @@
-"""Drawing tasks: ours against easyfsl's TaskSampler, and the share of a training step.
+"""Drawing tasks: ours against easyfsl, learn2learn and a plain torch DataLoader.
 
     python benchmarks/sampling.py
 
 Both draw 5-way 5-shot 15-query tasks at 84 px from the same uint8 images, and hand out uint8 (a
 favour to the peer, whose users mostly turn each image into floats first). easyfsl gets its images
 as one tensor in memory and a torch DataLoader; ours come from the memory map, two tasks a draw as
-in a stream. Repetitions are interleaved and medians compared. The peer is installed into
-`.bench/peers` by this script.
+in a stream. The plain DataLoader has a batch sampler of ten lines. Repetitions are interleaved and
+medians compared. Also said is the share of a training step that waits for data. easyfsl is
+installed into `.bench/peers` by this script.
 """
 
 from __future__ import annotations
@@ -16,44 +17,61 @@ import sys
 import tempfile
 import time
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from metadrift.domains.pack import Pack, open_pack, write_pack
+import peers
+from bench_table import Row
+from metadrift.domains.pack import Pack
 from metadrift.domains.sampler import TaskSampler
 from metadrift.learners import make_learner
 from metadrift.streams import Benchmark, Segment, TaskStream
 from metadrift.streams.prefetch import Prefetch
 from metadrift.tasks import TaskGeometry
+from turns import in_turns, ratio
+from workload import noise_pack
 
 PEERS = Path(__file__).parent.parent / ".bench" / "peers"
 TASKS, ROUNDS = 40, 9
 
 
 def main() -> None:
+    print("| drawing tasks | times ours |\n|---|---|")
+    for row in rows(quick=False):
+        print(f"| {row.name} | {'-' if row.ratio is None else f'{row.ratio:.3g}'} {row.note} |")
+
+
+def rows(quick: bool) -> list[Row]:
+    """For `make bench`."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        pack = made_pack(Path(folder))
+        pack = noise_pack(Path(folder, "noise"), 84, 128, 100)
         geometry = TaskGeometry(ways=5, shots=5, queries=15)
         ours = TaskSampler(pack, "train", geometry)
         rng = np.random.default_rng(0)
-        loaders = {workers: easyfsl_loader(pack, geometry, workers) for workers in (0, 2)}
-        times: dict[str, list[float]] = {"ours": [], "easyfsl": [], "easyfsl, 2 workers": []}
-        for _ in range(ROUNDS):
-            times["ours"].append(timed(lambda: use(ours.draw(2, rng) for _ in range(TASKS // 2))))
-            times["easyfsl"].append(timed(lambda: use(loaders[0])))
-            times["easyfsl, 2 workers"].append(timed(lambda: use(loaders[2])))
-        print("| drawing tasks | times ours |\n|---|---|")
-        for name, seconds in times.items():
-            print(f"| {name} | {median(seconds) / median(times['ours']):.1f} |")
-        print(f"\nshare of a ProtoNet step (84 px, 2 tasks) that data takes: {share(pack):.2%}")
+        works: dict[str, Callable[[], object]] = {
+            "ours": lambda: use(ours.draw(2, rng) for _ in range(TASKS // 2))
+        }
+        data = Images(pack)
+        for name, workers in (("easyfsl", 0), ("easyfsl, 2 workers", 2)):
+            loader = easyfsl_loader(data, geometry, workers)
+            works[name] = lambda loader=loader: use(loader)
+        plain = DataLoader(data, batch_sampler=PlainSampler(data.labels, geometry, rng))
+        works["DataLoader"] = lambda: use(plain)
+        seconds = in_turns(works, 2 if quick else ROUNDS)
+        each = {name: ratio(spent, seconds["ours"]) for name, spent in seconds.items()}
+        found = [Row(n, f"drawing tasks by {n} / ours", each[n]) for n in each if n != "ours"]
+        reason = peers.missing("learn2learn") or "it draws from its own datasets only"
+        found.append(Row("learn2learn", "drawing tasks by learn2learn / ours", None, reason))
+        waits = share(pack, 3 if quick else 15)
+        return [*found, Row("share of a step", "waiting for data / a ProtoNet step, 84 px", waits)]
 
 
-def share(pack: Pack, steps: int = 25) -> float:
+def share(pack: Pack, steps: int) -> float:
     """The part of a training step spent waiting for the next batch, with prefetch on."""
     geometry = TaskGeometry(ways=5, shots=5, queries=10)
     plan = Benchmark("one", "one", (Segment(pack.name, steps + 3),), 10, 2, {})
@@ -74,33 +92,49 @@ def share(pack: Pack, steps: int = 25) -> float:
     return waited / worked
 
 
-def made_pack(folder: Path) -> Pack:
-    """64 classes of 100 random images: what they show does not matter here."""
-    rng = np.random.default_rng(0)
-    rows = (
-        (f"class{c}", "train", rng.integers(0, 256, (100, 84, 84, 3), np.uint8)) for c in range(64)
-    )
-    return open_pack(write_pack(folder / "random", "random", rows, source="random", licence="CC0"))
+class Images(Dataset):
+    """A pack's training classes in memory, image by image, as torch's own tools want them."""
 
-
-def easyfsl_loader(pack: Pack, geometry: TaskGeometry, workers: int) -> DataLoader:
-    sampler = easyfsl_sampler()
-
-    class Images(Dataset):
+    def __init__(self, pack: Pack) -> None:
         images = torch.from_numpy(np.array(pack.images)).permute(0, 3, 1, 2).contiguous()
-        labels = np.repeat(np.arange(len(pack.class_names)), np.diff(pack.class_offsets)).tolist()
+        rows = [
+            (row, c)
+            for c in pack.classes("train")
+            for row in range(pack.class_offsets[c], pack.class_offsets[c + 1])
+        ]
+        self.images = images[[row for row, _ in rows]]
+        self.labels = [c for _, c in rows]
 
-        def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-            return self.images[index], self.labels[index]
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.images[index], self.labels[index]
 
-        def __len__(self) -> int:
-            return len(self.labels)
+    def __len__(self) -> int:
+        return len(self.labels)
 
-        def get_labels(self) -> list[int]:
-            return self.labels
+    def get_labels(self) -> list[int]:
+        return self.labels
 
-    data = Images()
-    tasks = sampler(data, geometry.ways, geometry.shots, geometry.queries, n_tasks=TASKS)
+
+class PlainSampler:
+    """The numbers of a task's images, task after task, as one would write it in a minute."""
+
+    def __init__(self, labels: list[int], geometry: TaskGeometry, rng: np.random.Generator) -> None:
+        self.of = {c: np.flatnonzero(np.array(labels) == c) for c in set(labels)}
+        self.geometry, self.rng = geometry, rng
+
+    def __len__(self) -> int:
+        return TASKS
+
+    def __iter__(self) -> Iterator[list[int]]:
+        g = self.geometry
+        for _ in range(TASKS):
+            classes = self.rng.choice(list(self.of), g.ways, replace=False)
+            each = [self.rng.choice(self.of[c], g.images_a_class, replace=False) for c in classes]
+            yield np.concatenate(each).tolist()
+
+
+def easyfsl_loader(data: Images, geometry: TaskGeometry, workers: int) -> DataLoader:
+    tasks = easyfsl_sampler()(data, geometry.ways, geometry.shots, geometry.queries, n_tasks=TASKS)
     return DataLoader(
         data, batch_sampler=tasks, num_workers=workers, collate_fn=tasks.episodic_collate_fn
     )
@@ -131,12 +165,6 @@ def use(batches) -> None:
     """Take each batch and let it go, as training does."""
     for _ in batches:
         pass
-
-
-def timed(work) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 if __name__ == "__main__":
