@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,28 +56,24 @@ def processes_in_turns(
     """One step of each process in turn; a process that fails says so and is left out from then."""
     told = {name: Told() for name in commands}
     running: dict[str, subprocess.Popen[str]] = {}
-    with tempfile.TemporaryFile("w+") as errors:
-        try:
-            for name, command in commands.items():
-                running[name] = _start(command, errors)
-                if _line(running[name]) != "ready":
-                    told[name].failed = _reason(errors)
-            for turn in range(warm + rounds):
-                for name, process in running.items():
-                    if told[name].failed:
-                        continue
-                    answer = _ask(process)
-                    if answer is None:
-                        told[name].failed = _reason(errors)
-                    elif turn >= warm:
-                        told[name].answers.append(answer)
+    with tempfile.TemporaryFile("w+") as errors, ExitStack() as at_the_end:
+        for name, command in commands.items():
+            running[name] = at_the_end.enter_context(_start(command, errors))
+            at_the_end.callback(running[name].kill)
+            if _line(running[name]) != "ready":
+                told[name].failed = _reason(errors)
+        for turn in range(warm + rounds):
             for name, process in running.items():
-                if not told[name].failed:
-                    told[name].end = json.loads(process.communicate()[0].splitlines()[-1])
-        finally:
-            for process in running.values():
-                process.kill()
-                process.wait()
+                if told[name].failed:
+                    continue
+                answer = _ask(process)
+                if answer is None:
+                    told[name].failed = _reason(errors)
+                elif turn >= warm:
+                    told[name].answers.append(answer)
+        for name, process in running.items():
+            if not told[name].failed:
+                told[name].end = json.loads(process.communicate()[0].splitlines()[-1])
     return told
 
 
