@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def main(arguments: Arguments) -> int:
         wrong += judge(part, rows, floors, a.quick)
     console.print(table(found, a.only or tuple(PARTS), floors))
     if a.docs:
-        paste(a.docs, page(found, floors))
+        paste(a.docs, page(found, floors), a.out / "growth.png")
     if wrong:
         console.print("bench: " + "; ".join(wrong) + f" ({a.floors.name})", style="red")
     return 1 if wrong else 0
@@ -99,8 +100,12 @@ def page(found: dict[str, Any], floors: Floors) -> str:
     return f"Measured on: {words}.\n\n{markdown(found, floors)}"
 
 
-def paste(docs: Path, text: str) -> None:
-    """Put the text between the marks of the page."""
+def paste(docs: Path, text: str, picture: Path) -> None:
+    """Put the text between the marks of the page, and the picture, if there is one, below it."""
+    if picture.exists():
+        (docs.parent / "images").mkdir(exist_ok=True)
+        shutil.copy(picture, docs.parent / "images" / picture.name)
+        text += f"\n![How the cost of a step grows](images/{picture.name})\n"
     before, rest = docs.read_text().split(MARK[0])
     _, after = rest.split(MARK[1])
     docs.write_text(f"{before}{MARK[0]}\n{text.strip()}\n{MARK[1]}{after}")

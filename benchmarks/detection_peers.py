@@ -109,7 +109,8 @@ def find(peer: str, B: int, vectors: np.ndarray) -> None:
 
 
 def timed(peer: str, B: int, vectors: np.ndarray) -> None:
-    watching = Watching(peer, B, 10)  # a poor threshold takes as long to compare with as a good one
+    # The lowest rate that alibi-detect accepts: which threshold it is takes no time in an update.
+    watching = Watching(peer, B, 2 * B)
     at = 0
 
     def take() -> dict[str, float]:
