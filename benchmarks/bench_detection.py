@@ -87,7 +87,8 @@ def _quality(streams: Streams, there: dict[str, str]) -> list[Row]:
             scores.setdefault(f"river {name}", Score()).add(_changes(at), true, len(vectors))
             us[f"river {name}"] = 1e6 * spent / len(vectors)
     best = f1(scores["metadrift"])
-    return [
+    absent = [Row(f"F1: {name}", "", None, reason) for name, reason in there.items() if reason]
+    return absent + [
         Row(
             f"F1: {name}",
             "F1 of ours / 1" if name == "metadrift" else f"F1 of ours / of {name}",

@@ -65,10 +65,10 @@ def judge(part: str, rows: list[Row], floors: Floors, quick: bool) -> list[str]:
     wrong = []
     for name, floor in floors.get(part, {}).items():
         row = found.get(name)
+        if (quick and not floor.quick) or (row and row.ratio is None):
+            continue
         if row is None:
             wrong.append(f"{part}, {name}: it has a floor, but no row of that name was measured")
-        elif row.ratio is None or (quick and not floor.quick):
-            continue
         elif math.isnan(row.ratio) or not floor.holds(row.ratio, floor.floor):
             says = floor.says(floor.floor)
             wrong.append(f"{part}, {name}: the ratio is {row.ratio:.3g}, its floor is {says}")
