@@ -53,7 +53,8 @@ class ReplayConfig:
     default 0.107 (3 of 28 pixels) in m2d3-pets, and 0 in the others, as their papers have it."""
     turn: float | None = None
     """Turn this share of the classes of replayed tasks by a quarter, a half or three quarters of a
-    circle: classes that memory does not hold. By default 0."""
+    circle: classes that memory does not hold. By default 0.75 in m2d3-pets (all four directions
+    equally often), and 0 in the others and beside dark replay."""
     recombine: float = 0.0
     """Share of replayed batches whose classes are put together anew within their latent domain."""
     balance: bool = False
@@ -76,9 +77,9 @@ class BaselineConfig:
     """GSS: length of the random projection of a gradient."""
     agem_project: Literal["update", "gradient"] = "update"
     """A-GEM: project what the optimiser applies, or the gradient before it as in its paper."""
-    mer_alpha: float = 0.03
+    mer_alpha: float = 0.1
     """MER: learning rate of the plain gradient steps within a batch."""
-    mer_beta: float = 0.3
-    """MER: how far the weights follow the end of those steps (Reptile's rate)."""
+    mer_beta: float = 1.0
+    """MER: how far the weights follow the end of those steps (Reptile); 1 goes all the way."""
     mer_gamma: float = 1.0
     """MER: the same across batches; there is one batch a step here."""

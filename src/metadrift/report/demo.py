@@ -41,6 +41,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
             "benchmark": "builtin",
             "scale": scale,
             "queries": 5,
+            "lr": 0.003,  # few steps: the paper's 0.001 would hardly have begun
             "test_tasks": 200,
             "stage_tasks": 50,
             "learn": {"filters": 32},
