@@ -103,7 +103,7 @@ def contender(name: str, size: int, folder: Path) -> Step:
     elif name == "two forwards":
         method.forward = lambda tasks, replays=(): _two_forwards(method, tasks, list(replays))
     elif name == "compiled":
-        method.learner.backbone = torch.compile(method.learner.backbone)
+        method.learner.backbone = torch.compile(method.learner.backbone, dynamic=False)
     elif name == "fused Adam":
         method.optimizer = torch.optim.Adam(method.parameters(), lr=0.001, fused=True)
     stream = parts.stream if name == "no prefetch" else Prefetch(parts.stream)

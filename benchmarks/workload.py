@@ -51,5 +51,8 @@ def fill(parts: Parts, clusters: int = 6) -> None:
         method.memory.offer(tasks, step * clusters // steps, importance=0.1)
         method.detector.update(method.features(tasks))
     method.latent_domain = clusters - 1
+    # In a run the clusters appear one by one, and are not all measured in the same step.
+    seen = [[method.memory.slots_of(label)[0], 0.01] for label in method.memory.counts()]
+    method.observe(np.array(seen))
     assert method.memory.full
     assert len(method.memory.counts()) == clusters
