@@ -37,7 +37,7 @@ def rows(quick: bool) -> list[Row]:
             Row(f"{name}: buffer", "bytes of a float32 memory / ours", floats / stored, note)
         )
         for kind, mapped in (("whole run", ""), ("whole run, mapped", "mapped")):
-            peak = _peak(shots, 1 if quick else 5, mapped)
+            peak = _peak(shots, 1 if quick else 3, mapped)
             what = f"peak memory of the process / {LIMIT_GB} GB"
             found.append(Row(f"{name}: {kind}", what, peak / LIMIT_GB, f"{peak:.2f} GB"))
     return found

@@ -23,7 +23,7 @@ from metadrift.replay import Replay
 from metadrift.runs.build import Parts
 from metadrift.streams.prefetch import Prefetch
 from metadrift.tasks import TaskBatch
-from plain_step import PlainStep
+from plain_step import EVERY, PlainStep
 from turns import processes_in_turns, ratio
 from workload import fill, noise_run
 
@@ -53,9 +53,9 @@ def rows(quick: bool) -> list[Row]:
 def _at(size: int, rounds: int, names: list[str]) -> list[Row]:
     told = processes_in_turns({name: _command(name, size) for name in names}, rounds, warm=1)
     ours = told["ours"].all()
-    px, s = f"{size} px", PlainStep.__init__.__defaults__[0]
+    px = f"{size} px"
     plain, refresh = told["plain"].all(), told["plain"].all("refresh_ms")
-    whole = [a + CLUSTERS * b / s for a, b in zip(plain, refresh, strict=True)]
+    whole = [a + CLUSTERS * b / EVERY for a, b in zip(plain, refresh, strict=True)]
     note = f"ours {sorted(ours)[len(ours) // 2]:.0f} ms a step"
     found = [
         Row(f"{px}: plain", "plain step / ours", ratio(whole, ours), note),

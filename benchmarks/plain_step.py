@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from learner_peers import Net
 
+EVERY, BATCHES = 25, 2  # s and R: gradient norms every s steps, on R batches of each cluster
+
 
 class PlainStep:
     """ProtoNet with change detection, memory and replay by gradient norm.
@@ -32,8 +34,6 @@ class PlainStep:
         B.
     clusters
         Stored batches by cluster: uint8 [T, n, 3, H, W] each.
-    every, batches
-        s and R: gradient norms every s steps, on R batches of each cluster.
     """
 
     def __init__(
@@ -43,15 +43,12 @@ class PlainStep:
         shots: int,
         window: int,
         clusters: list[list[Tensor]],
-        every: int = 25,
-        batches: int = 2,
     ) -> None:
         self.net = Net(state)
         self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.001)
         self.ways, self.shots, self.window = ways, shots, window
         self.memory = [[_floats(batch) for batch in cluster] for cluster in clusters]
         self.norms = [1.0] * len(clusters)
-        self.every, self.batches = every, batches
         self.vectors: deque[Tensor] = deque(maxlen=2 * window)
         self.rng = np.random.default_rng(0)
         self.statistic = float("nan")
@@ -83,15 +80,15 @@ class PlainStep:
         batch = self.memory[cluster][self.rng.integers(len(self.memory[cluster]))]
         return batch, cluster, float(sizes[cluster] / sizes.sum() / q[cluster])
 
-    def refresh(self, cluster: int) -> float:
+    def refresh(self, cluster: int, batches: int = BATCHES) -> float:
         """Measure the gradient norm of one cluster; the seconds it took."""
         begin = time.perf_counter()
         model = copy.deepcopy(self.net)
-        for _ in range(self.batches):
+        for _ in range(batches):
             batch = self.memory[cluster][self.rng.integers(len(self.memory[cluster]))]
             torch.stack([self.task(model, task)[0] for task in batch]).mean().backward()
         squares = [p.grad.square().sum() for p in model.parameters() if p.grad is not None]
-        self.norms[cluster] = float(torch.stack(squares).sum().sqrt()) / self.batches
+        self.norms[cluster] = float(torch.stack(squares).sum().sqrt()) / batches
         return time.perf_counter() - begin
 
     def task(self, net: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:

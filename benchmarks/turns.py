@@ -27,6 +27,8 @@ class Told:
     failed: str = ""
 
     def all(self, name: str = "ms") -> list[float]:
+        if self.failed:
+            raise SystemExit(f"a contender failed that the others are compared with: {self.failed}")
         return [float(answer[name]) for answer in self.answers]
 
 

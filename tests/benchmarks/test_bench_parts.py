@@ -37,8 +37,7 @@ def test_the_plain_step_computes_the_loss_and_gradient_norm_of_ours(plain, make_
     torch.testing.assert_close(losses, learner(tasks).loss, rtol=1e-4, atol=1e-5)
     learner(make_tasks(2, seed=9)).loss.mean().backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in learner.parameters()])
-    step.batches = 1
-    step.refresh(0)
+    step.refresh(0, batches=1)
     assert step.norms[0] == pytest.approx(float(norm), rel=1e-3)
 
 
