@@ -125,7 +125,7 @@ def draw(curves: dict[str, Any], file: Path) -> None:
         axis.set_xticks(x, [f"{v:g}" for v in x])
         axis.minorticks_off()
         axis.set_yticks([y.min(), y.max()] if y.max() > 1.5 * y.min() else [y.mean()])
-        axis.yaxis.set_major_formatter("{x:.2g}")
+        axis.yaxis.set_major_formatter(lambda v, _: f"{v:.0f}" if v >= 100 else f"{v:.2g}")
         axis.set_ylim(y.min() / 3, y.max() * 3)
         axis.grid(alpha=0.3)
     figure.tight_layout()
