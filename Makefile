@@ -57,7 +57,7 @@ soak: setup
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_readers.py --cases 25000 --out .bench/fuzz
 
-# Every speed and size as a ratio, on a machine with nothing else to do; about 25 minutes.
+# Every speed and size as a ratio, on a machine with nothing else to do; about half an hour.
 .PHONY: bench
 
 bench: setup

@@ -46,8 +46,7 @@ def rows(quick: bool) -> list[Row]:
     # A step takes nine times as long here, so only what may depend on the size.
     more = ["bare, torch's layers", "channels outermost", "two forwards", "two threads"]
     found += _at(84, 2 if quick else 7, [*names, *([] if quick else more)])
-    found.append(_pets(4 if quick else 12))
-    return found
+    return found if quick else [*found, _pets(12)]
 
 
 def _at(size: int, rounds: int, names: list[str]) -> list[Row]:

@@ -65,7 +65,7 @@ def rows(quick: bool) -> list[Row]:
     """For `make bench`."""
     found = []
     for name in WORKS:
-        compared = compare(Arguments(rounds=4 if quick else 12), name)
+        compared = compare(Arguments(rounds=2 if quick else 12), name)
         ours = compared.pop("metadrift")
         for contender, each in compared.items():
             value = each.get("ratio")
