@@ -61,4 +61,4 @@ fuzz: setup
 .PHONY: bench
 
 bench: setup
-	$(BIN)/python benchmarks/bench.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py

@@ -70,8 +70,8 @@ def rows(quick: bool) -> list[Row]:
         for contender, each in compared.items():
             value = each.get("ratio")
             what = f"{name} step of {contender} / ours"
-            if contender == "convolutions":
-                value, what = 1 / each["ratio"], f"our {name} step / its bare convolutions"
+            if contender == "convolutions" and value:
+                value, what = 1 / value, f"our {name} step / its bare convolutions"
             note = each.get("failed") or f"{each['peak_mb'] / ours['peak_mb']:.2f} of our memory"
             found.append(Row(f"{name}: {contender}", what, value, note))
     return found
