@@ -81,12 +81,13 @@ class M2D3PETS(ReplayingMethod):
         """Forward passes only, on R stored batches of each cluster not seen for s steps."""
         if not isinstance(self.sampler, PETS):
             return
-        with self.clock("replay"):
-            slots = self.sampler.refresh_slots(self.memory, self.config.refresh_batches, self.rng)
-            if slots:
-                stored = self.memory.buffer.get(slots).to(self.device)
-                with torch.no_grad(), frozen_statistics(self.learner):
-                    measured = self.measure(slots, self.learner(stored))
+        with self.clock("replay"), torch.no_grad(), frozen_statistics(self.learner):
+            R = self.config.refresh_batches
+            slots = self.sampler.refresh_slots(self.memory, R, self.rng)
+            for start in range(0, len(slots), max(R, 1)):  # a cluster at a time: no more memory than a step
+                some = slots[start : start + R]
+                stored = self.memory.buffer.get(some).to(self.device)
+                measured = self.measure(some, self.learner(stored))
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
 
     def measure(self, slots: list[int], outcome: Outcome) -> NDArray[np.float64]:
