@@ -84,7 +84,9 @@ class M2D3PETS(ReplayingMethod):
         with self.clock("replay"), torch.no_grad(), frozen_statistics(self.learner):
             R = self.config.refresh_batches
             slots = self.sampler.refresh_slots(self.memory, R, self.rng)
-            for start in range(0, len(slots), max(R, 1)):  # a cluster at a time: no more memory than a step
+            for start in range(
+                0, len(slots), max(R, 1)
+            ):  # a cluster at a time: no more memory than a step
                 some = slots[start : start + R]
                 stored = self.memory.buffer.get(some).to(self.device)
                 measured = self.measure(some, self.learner(stored))
