@@ -56,7 +56,8 @@ def _draw(chart: Chart, stem: Path) -> list[Path]:
         RibbonChart: _ribbon,
     }
     wide = isinstance(chart, RibbonChart) or bool(getattr(chart, "marks", ()))
-    with figure(stem, (7.0 if wide else 3.6, _height(chart)), chart.title) as axes:
+    width = 7.0 if wide else 5.0 if isinstance(chart, StackChart | DotChart) else 3.6
+    with figure(stem, (width, _height(chart)), chart.title) as axes:
         painters[type(chart)](axes, chart)
     return figure_files(stem)
 
@@ -75,8 +76,8 @@ def _line(axes: Any, chart: LineChart) -> None:
         if mark.kind == "change":
             axes.axvline(mark.x, c="#68727c", ls=":", lw=0.8)
         else:
-            place = axes.get_xaxis_transform()
-            axes.plot([mark.x], [1.02], "v", c="#c93a3a", ms=4, transform=place, clip_on=False)
+            place = axes.get_xaxis_transform()  # inside the frame, clear of the title
+            axes.plot([mark.x], [0.97], "v", c="#c93a3a", ms=4, transform=place, clip_on=False)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label, xlim=(0, chart.steps))
     axes.legend(frameon=False, fontsize=7)
 
@@ -88,7 +89,8 @@ def _stack(axes: Any, chart: StackChart) -> None:
     axes.stackplot(chart.x, rows, labels=names, colors=colours, lw=0)
     label = f"share of {chart.whole} %"
     axes.set(xlabel="step", ylabel=label, xlim=(0, chart.steps), ylim=(0, 100))
-    axes.legend(fontsize=6, loc="lower left")
+    handles, labels = axes.get_legend_handles_labels()
+    _legend_beside(axes, handles[::-1], labels[::-1])  # in the order of the layers
 
 
 def _dots(axes: Any, chart: DotChart) -> None:
@@ -115,8 +117,9 @@ def _dots(axes: Any, chart: DotChart) -> None:
     axes.set_yticks(places, [name for name, _ in chart.rows])
     axes.invert_yaxis()
     axes.set_xlabel(chart.x_label)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False, fontsize=7)
+    handles, labels = axes.get_legend_handles_labels()
+    if labels:
+        _legend_beside(axes, handles, labels)
 
 
 def _ribbon(axes: Any, chart: RibbonChart) -> None:
@@ -137,6 +140,11 @@ def _ribbon(axes: Any, chart: RibbonChart) -> None:
     axes.set_yticks(range(len(chart.rows)), [row.name for row in chart.rows])
     axes.invert_yaxis()
     axes.set(xlabel="step", xlim=(0, chart.steps))
+
+
+def _legend_beside(axes: Any, handles: Any, labels: Any) -> None:
+    """To the right of the axes, where it covers nothing."""
+    axes.legend(handles, labels, frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _shade(axes: Any, spans: Any) -> None:
