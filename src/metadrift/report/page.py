@@ -98,8 +98,10 @@ def _progress(run: RunData) -> dict[str, Any]:
 def _notes(subject: Subject) -> list[str]:
     if subject.grid is None:
         return []
-    source = [f"Published numbers: {subject.grid.source}"] if subject.grid.source else []
-    return [*subject.grid.notes, *source]
+    notes, source = list(subject.grid.notes), subject.grid.source
+    if source and not any(source in note for note in notes):
+        notes.append(f"Published numbers: {source}")
+    return notes
 
 
 def _configuration(subject: Subject) -> list[tuple[str, str]]:

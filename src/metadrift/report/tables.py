@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from metadrift.experiments.table import difference, percent
+from metadrift.experiments.table import PUBLISHED, as_published, difference, percent
 from metadrift.report.scores import accuracy_dot
 from metadrift.report.subject import Group, Variant
 
@@ -107,10 +107,8 @@ def _headline(variant: Variant) -> dict[str, Cell]:
     seeds = len(row["seeds"])
     cells = {"variant": Cell(variant.label), "seeds": Cell(str(seeds), seeds)}
     cells["accuracy %"] = _accuracy(variant)
-    if row.get("published"):
-        printed = row["published"]
-        text = f"{printed['mean']:.1f} ± {printed['half_width']:.1f}"
-        cells["published %"] = Cell(text, printed["mean"] / 100)
+    printed = row.get("published")
+    cells[PUBLISHED] = Cell(as_published(printed), printed and printed["mean"] / 100)
     gap = row.get("difference")
     if gap:
         low, high = gap["t95"]
