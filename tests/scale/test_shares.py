@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
@@ -66,6 +66,7 @@ def test_the_batches_of_n_processes_are_divided_anew_among_m(tmp_path_factory, n
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=15), st.integers(1, 15))
+@example([0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2, 2], 10)
 def test_a_memory_that_shrinks_keeps_every_domains_share(labels, capacity):
     memory = filled(M2D3Memory, 15, labels, tasks=1)
     state = memory.state_dict()

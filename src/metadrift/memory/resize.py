@@ -37,7 +37,9 @@ def slots_to_keep(
     marks = (np.arange(capacity) + 0.5) * stored / capacity
     counts = np.bincount(np.searchsorted(ends, marks, side="right"), minlength=len(sizes))
     for i in np.flatnonzero(counts == 0) if len(sizes) <= capacity else ():
-        counts[np.argmax(counts)] -= 1  # no label goes while there is room for one batch of each
+        # No label goes while there is room for one batch of each; who is most above its share gives.
+        above = np.where(counts > 1, counts - sizes * capacity / stored, -np.inf)
+        counts[np.argmax(above)] -= 1
         counts[i] += 1
     kept = [rng.permutation(slots)[:n] for slots, n in zip(members, counts.tolist(), strict=True)]
     return np.sort(np.concatenate(kept))
