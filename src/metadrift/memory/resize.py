@@ -37,7 +37,7 @@ def slots_to_keep(
     marks = (np.arange(capacity) + 0.5) * stored / capacity
     counts = np.bincount(np.searchsorted(ends, marks, side="right"), minlength=len(sizes))
     for i in np.flatnonzero(counts == 0) if len(sizes) <= capacity else ():
-        # No label goes while there is room for one batch of each; who is most above its share gives.
+        # No label goes while there is room for one of each; who is most above its share gives.
         above = np.where(counts > 1, counts - sizes * capacity / stored, -np.inf)
         counts[np.argmax(above)] -= 1
         counts[i] += 1
