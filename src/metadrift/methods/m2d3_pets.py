@@ -81,16 +81,19 @@ class M2D3PETS(ReplayingMethod):
         """Forward passes only, on R stored batches of each cluster not seen for s steps."""
         if not isinstance(self.sampler, PETS):
             return
-        with self.clock("replay"), torch.no_grad(), frozen_statistics(self.learner):
+        with self.clock("replay"):
             R = self.config.refresh_batches
             slots = self.sampler.refresh_slots(self.memory, R, self.rng)
-            for start in range(
-                0, len(slots), max(R, 1)
-            ):  # a cluster at a time: no more memory than a step
-                some = slots[start : start + R]
-                stored = self.memory.buffer.get(some).to(self.device)
-                measured = self.measure(some, self.learner(stored))
+            for start in range(0, len(slots), max(R, 1)):  # no pass is larger than a step's
+                measured = self.look_at(slots[start : start + R])
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
+
+    @torch.no_grad()
+    def look_at(self, slots: list[int]) -> NDArray[np.float64]:
+        """`measure` of stored batches that are not trained on."""
+        with frozen_statistics(self.learner):
+            stored = self.memory.buffer.get(slots).to(self.device)
+            return self.measure(slots, self.learner(stored))
 
     def measure(self, slots: list[int], outcome: Outcome) -> NDArray[np.float64]:
         """[n, 2]: the slots, and the mean square of the importance of each one's tasks."""
