@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from metadrift.errors import UsageError
+from metadrift.learners import normpool
 from metadrift.learners.normalisation import TaskNorm, frozen_statistics, keep_tasks_apart
-from metadrift.learners.normpool import norm_pool_relu
+from metadrift.learners.normpool import norm_pool_relu, task_moments
 
 
 def _plain_block(x, filters, norm):  # one task, written with torch's own layers
@@ -59,6 +60,35 @@ def test_the_fused_block_equals_torch_layers_task_by_task(tasks, images, size, s
     plain_gradients = torch.autograd.grad(plain, inputs, towards)
     for a, b in zip(fused_gradients, plain_gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+def test_large_images_have_the_same_gradient_to_the_bit_though_pooled_twice(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    kernel, norm = _block(generator)
+    norm.tasks = 3
+    x = torch.randn((12, 2, 9, 8), dtype=torch.float64, generator=generator).requires_grad_()
+    inputs = [x, kernel, norm.weight, norm.bias]
+
+    def gradients():
+        y = norm_pool_relu(x.contiguous(memory_format=torch.channels_last), kernel, norm)
+        return torch.autograd.grad(y.square().sum(), inputs)
+
+    kept = gradients()
+    monkeypatch.setattr(normpool, "_KEPT", 0)
+    assert all(torch.equal(a, b) for a, b in zip(kept, gradients(), strict=True))
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 40])
+def test_moments_taken_in_pieces_are_those_of_the_task(pieces, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn((2 * 40, 3, 14, 14), generator=generator) * 0.1 + 3
+    z = z.contiguous(memory_format=torch.channels_last)
+    monkeypatch.setattr(normpool, "_A_PIECE", -(-40 // pieces) * z[0].numel())
+    mean, var = task_moments(z, tasks=2)
+    exact = z.double().view(2, 40, 3, 14, 14)
+    torch.testing.assert_close(mean[:, 0].double(), exact.mean((1, 3, 4)), rtol=1e-5, atol=0)
+    exact_var = exact.var((1, 3, 4), correction=0)
+    torch.testing.assert_close(var[:, 0].double(), exact_var, rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.BatchNorm2d])

@@ -33,6 +33,7 @@ class Tiny:
         "m2d3-paper": lambda b, r: M2D3Memory(b, r, mode="paper"),
         "loss-aware": LossAwareMemory,
         "gss": lambda b, r: GSSMemory(b, r, dim=SKETCH),
+        "gss-ungated": lambda b, r: GSSMemory(b, r, dim=SKETCH, gate="none"),
         "gss-original": lambda b, r: GSSMemory(b, r, dim=SKETCH, gate="original"),
     }
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +9,10 @@ import torch
 
 from metadrift.errors import UsageError
 from metadrift.memory import GradientSketch, GSSMemory
+from metadrift.memory.gss import Gate
 
 
-def make(tiny: Any, capacity: int, gate: Literal["none", "original"] = "none") -> GSSMemory:
+def make(tiny: Any, capacity: int, gate: Gate = "none") -> GSSMemory:
     return GSSMemory(tiny.buffer(capacity), np.random.default_rng(0), dim=2, gate=gate)
 
 
@@ -56,6 +57,37 @@ def test_the_original_gate_opens_only_for_opposed_gradients(tiny: Any) -> None:
     admitted = [offer(tiny, memory, -1.0, 0.0) for _ in range(50)]
     assert any(slot is not None for slot in admitted)
     assert memory.acceptance_rate > 0
+
+
+def test_the_relative_gate_opens_for_what_is_less_alike_than_what_would_leave(tiny: Any) -> None:
+    memory = make(tiny, 2, gate="relative")
+    offer(tiny, memory, 1.0, 0.0)
+    offer(tiny, memory, 0.8, 0.6)
+    assert memory.score == pytest.approx([0.1, 1.8])
+    # c = 1 + .99: more alike than either, so it never comes in.
+    assert all(offer(tiny, memory, 0.9, 0.1) is None for _ in range(200))
+    # c = 1 + 0 < 1.8: slot 1 is drawn with 1.8/1.9 and leaves with 1.8/2.8; slot 0 never does.
+    slots = [offer(tiny, memory, -0.6, 0.8) for _ in range(40)]
+    assert next(slot for slot in slots if slot is not None) == 1
+    assert 0 not in slots
+
+
+@pytest.mark.parametrize("gate", ["relative", "original"])
+def test_a_new_direction_finds_a_place_and_the_old_one_keeps_one(tiny: Any, gate: Gate) -> None:
+    """Two domains of opposed gradients, the second ten times as long."""
+    memory, rng = make(tiny, 8, gate=gate), np.random.default_rng(1)
+    for center, steps in (((1.0, 0.5), 40), ((-1.0, 0.5), 400)):
+        for _ in range(steps):
+            x, y = np.array(center) + 0.1 * rng.normal(size=2)
+            offer(tiny, memory, x, y)
+    assert 0 < (memory.sketches[:, 0] > 0).sum() < 8
+
+
+def test_a_gate_or_a_comparison_that_does_not_exist_is_told(tiny: Any) -> None:
+    with pytest.raises(UsageError, match="relative, none, original"):
+        make(tiny, 2, gate="half-open")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="at least one stored gradient, not 0"):
+        GSSMemory(tiny.buffer(2), np.random.default_rng(0), dim=2, compared=0)
 
 
 def test_without_the_gate_the_acceptance_rate_is_recorded(tiny: Any) -> None:

@@ -34,13 +34,15 @@ class Memory(ABC):
         How many batches were offered. The first one arrives at step 0.
     label, step, importance
         For each slot: its latent domain, the step it arrived at, its importance then.
+    replaced, refused
+        How many batches a full memory took in place of another, and how many it did not take.
     """
 
     def __init__(self, buffer: Buffer, rng: np.random.Generator) -> None:
         self.buffer = buffer
         self.rng = rng
         self.capacity = buffer.capacity
-        self.steps = 0
+        self.steps = self.replaced = self.refused = 0
         self.label = np.zeros(self.capacity, np.int64)
         self.step = np.zeros(self.capacity, np.int64)
         self.importance = np.zeros(self.capacity, np.float64)
@@ -74,14 +76,23 @@ class Memory(ABC):
                 "finite number of at least 0. Has the learner diverged?"
             )
         slot = self._admit(label, importance)
-        if slot is not None:
+        if slot is None:
+            self.refused += 1
+        else:
             if slot < len(self):
+                self.replaced += 1
                 self._leave(slot)
             self.buffer.put(slot, tasks, logits)
             self._enter(slot, label)
             self.step[slot], self.importance[slot] = self.steps, importance
         self.steps += 1
         return slot
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """The part of the batches offered to the full memory that it took; None before any."""
+        offered = self.replaced + self.refused
+        return self.replaced / offered if offered else None
 
     def relabel(self, since_step: int, label: int) -> int:
         """Give the label to all stored batches that arrived at `since_step` or later.
@@ -109,6 +120,8 @@ class Memory(ABC):
             "buffer": self.buffer.state_dict(),
             "rng": self.rng.bit_generator.state,
             "steps": self.steps,
+            "replaced": self.replaced,
+            "refused": self.refused,
             "step": self.step[:n].copy(),
             "importance": self.importance[:n].copy(),
             # The order inside the lists is kept: random picks index into them.
@@ -121,6 +134,7 @@ class Memory(ABC):
         self.buffer.load_state_dict(state["buffer"])
         self.rng.bit_generator.state = state["rng"]
         self.steps = int(state["steps"])
+        self.replaced, self.refused = int(state["replaced"]), int(state["refused"])
         n = len(self)
         self.step[:n] = np.asarray(state["step"])
         self.importance[:n] = np.asarray(state["importance"])

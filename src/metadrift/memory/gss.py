@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +11,8 @@ from metadrift.errors import UsageError
 from metadrift.memory.base import Memory
 from metadrift.memory.buffer import Buffer
 from metadrift.tasks import TaskBatch
+
+Gate = Literal["relative", "none", "original"]
 
 
 class GSSMemory(Memory):
@@ -27,13 +29,11 @@ class GSSMemory(Memory):
         Length of the sketches, see `GradientSketch`.
     gate
         "original" considers a batch for a full memory only if c < 1. Between tasks of one domain
-        the largest of 10 cosines is hardly ever negative, so this freezes the memory; the default
-        is "none".
-
-    Attributes
-    ----------
-    acceptance_rate
-        The part of the batches offered to the full memory that was admitted.
+        the largest of 10 cosines is hardly ever negative, so this freezes the memory. "relative"
+        asks instead that c < C_i: what comes in is less like the others than what goes out was.
+        "none" lets every batch try, and the newest domain takes over.
+    compared
+        How many stored batches an arriving one is compared with.
 
     Examples
     --------
@@ -53,29 +53,26 @@ class GSSMemory(Memory):
     NeurIPS.
     """
 
-    compared = 10
-
     def __init__(
         self,
         buffer: Buffer,
         rng: np.random.Generator,
         *,
         dim: int = 1024,
-        gate: Literal["none", "original"] = "none",
+        gate: Gate = "relative",
+        compared: int = 10,
     ) -> None:
         super().__init__(buffer, rng)
-        if gate not in ("none", "original"):
-            raise UsageError(f"the gate of GSS is 'none' or 'original', not {gate!r}")
+        if gate not in get_args(Gate):
+            known = ", ".join(get_args(Gate))
+            raise UsageError(f"the gate of GSS is one of {known}, not {gate!r}")
+        if compared < 1:
+            raise UsageError(f"GSS compares with at least one stored gradient, not {compared}")
         self.gate = gate
+        self.compared = compared
         self.score = np.zeros(self.capacity, np.float64)
         self.sketches = np.zeros((self.capacity, dim), np.float32)  # of length 1
         self._arriving = np.zeros(dim, np.float32)
-        self._offered_when_full = 0
-        self._admitted_when_full = 0
-
-    @property
-    def acceptance_rate(self) -> float:
-        return self._admitted_when_full / max(self._offered_when_full, 1)
 
     def offer(
         self,
@@ -96,11 +93,9 @@ class GSSMemory(Memory):
         return super().offer(tasks, label, importance, logits)
 
     def _admit(self, label: int, importance: float) -> int | None:
-        c, was_full = self._score_arriving(), self.full
-        slot = self._choose(c) if was_full else len(self)
-        self._offered_when_full += was_full
+        c = self._score_arriving()
+        slot = self._choose(c) if self.full else len(self)
         if slot is not None:
-            self._admitted_when_full += was_full
             self.score[slot] = c
             self.sketches[slot] = self._arriving
         return slot
@@ -119,6 +114,8 @@ class GSSMemory(Memory):
         drawn = self.rng.random() * total[-1]
         slot = min(int(np.searchsorted(total, drawn, side="right")), self.capacity - 1)
         C = float(self.score[slot])
+        if self.gate == "relative" and c >= C:
+            return None
         return slot if self.rng.random() * (C + c) < C else None
 
     def state_dict(self) -> dict[str, Any]:
@@ -127,8 +124,6 @@ class GSSMemory(Memory):
             **super().state_dict(),
             "score": self.score[:n].copy(),
             "sketches": self.sketches[:n].copy(),
-            "offered_when_full": self._offered_when_full,
-            "admitted_when_full": self._admitted_when_full,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -136,5 +131,3 @@ class GSSMemory(Memory):
         n = len(self)
         self.score[:n] = np.asarray(state["score"])
         self.sketches[:n] = np.asarray(state["sketches"])
-        self._offered_when_full = int(state["offered_when_full"])
-        self._admitted_when_full = int(state["admitted_when_full"])

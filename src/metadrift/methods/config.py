@@ -71,8 +71,9 @@ class BaselineConfig:
     """MIR: stored batches that are scored at each step."""
     gss_compare: int = 10
     """GSS: stored gradients that an arriving one is compared with."""
-    gss_gate: Literal["none", "original"] = "none"
-    """GSS: the original admits only what points away from all compared gradients."""
+    gss_gate: Literal["relative", "none", "original"] = "relative"
+    """GSS: a full memory considers only what is less like the others than what would leave for it,
+    or everything, or (the original) only what points away from all compared gradients."""
     gss_sketch: int = 512
     """GSS: length of the random projection of a gradient."""
     agem_project: Literal["update", "gradient"] = "update"

@@ -86,8 +86,8 @@ def make_method(
         rates = baseline.mer_alpha, baseline.mer_beta, baseline.mer_gamma
         return MER(learner, optimizer, reservoir, replay, draw, *rates)
     if name == "gss":
-        dim = baseline.gss_sketch
-        kept = GSSMemory(buffer, keep, dim=dim, gate=baseline.gss_gate)
+        dim, gate, compared = baseline.gss_sketch, baseline.gss_gate, baseline.gss_compare
+        kept = GSSMemory(buffer, keep, dim=dim, gate=gate, compared=compared)
         return GSS(learner, optimizer, kept, replay, draw, GradientSketch(dim, seed))
     if name == "loss-aware":
         return LossAware(learner, optimizer, LossAwareMemory(buffer, keep), replay, draw)

@@ -137,7 +137,8 @@ def _detection(parts: Parts, reports: list[int]) -> dict[str, Any] | None:
 
 
 def _memory(parts: Parts) -> dict[str, Any] | None:
-    if parts.buffer is None:
+    method = parts.method
+    if parts.buffer is None or not isinstance(method, ReplayingMethod):
         return None
     shares = shares_by_domain(parts)
     parts_of_entropy = [-share * math.log(share) for share in shares.values() if share > 0]
@@ -147,6 +148,7 @@ def _memory(parts: Parts) -> dict[str, Any] | None:
         "shares_by_true_domain": shares,
         "min_share": min(shares.values(), default=0.0),
         "entropy": sum(parts_of_entropy) / math.log(max(len(shares), 2)),
+        "acceptance_rate": method.memory.acceptance_rate,
     }
 
 
