@@ -54,7 +54,7 @@ def _kernel_peers(B: int, there: dict[str, str], rounds: int) -> list[Row]:
             there = there | {"alibi_detect": "finding its thresholds takes too long"}
         for peer in PEERS:
             if not there[peer]:
-                commands[peer] = [str(peers.PYTHON), script, "time", peer, str(B), file]
+                commands[peer] = [peers.python(), script, "time", peer, str(B), file]
         told = processes_in_turns(commands, rounds)
     found = []
     for peer in PEERS:
@@ -113,9 +113,7 @@ def _found_by(peer: str, vectors: np.ndarray) -> dict:
         file = Path(folder, "vectors.npy")
         np.save(file, vectors)
         words = [str(HERE / "detection_peers.py"), "find", peer, str(B_QUALITY), str(file)]
-        done = subprocess.run(
-            [str(peers.PYTHON), *words], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([peers.python(), *words], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

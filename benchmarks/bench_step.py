@@ -39,35 +39,45 @@ VARIANTS = {  # contender: what it does otherwise than ours
 
 
 def rows(quick: bool) -> list[Row]:
-    found = []
-    names = ["ours", "plain", "bare"]
-    more = ["bare, torch's layers", *VARIANTS]
-    found += _at(28, 8 if quick else 20, [*names, *([] if quick else more)])
-    # A step takes nine times as long here, so only what may depend on the size.
-    more = ["bare, torch's layers", "channels outermost", "two forwards", "two threads"]
-    found += _at(84, 2 if quick else 7, [*names, *([] if quick else more)])
-    return found if quick else [*found, _pets(12)]
+    layers = "bare, torch's layers"
+    found = _at(28, 8 if quick else 20)
+    if quick:
+        return found + _at(84, 2)
+    found += _otherwise(28, 20, [layers, *VARIANTS])
+    found += _at(84, 7)
+    # A step takes nine times as long here, so only what may depend on the size; and so much memory
+    # that not all contenders can be there at once.
+    for names in ([layers, "two threads"], ["channels outermost", "two forwards"]):
+        found += _otherwise(84, 7, names)
+    return [*found, _pets(12)]
 
 
-def _at(size: int, rounds: int, names: list[str]) -> list[Row]:
-    told = processes_in_turns({name: _command(name, size) for name in names}, rounds, warm=1)
+def _at(size: int, rounds: int) -> list[Row]:
+    """Ours against the plain step and against its own network."""
+    commands = {name: _command(name, size) for name in ("ours", "plain", "bare")}
+    told = processes_in_turns(commands, rounds, warm=1)
     ours = told["ours"].all()
     px = f"{size} px"
     plain, refresh = told["plain"].all(), told["plain"].all("refresh_ms")
     whole = [a + CLUSTERS * b / EVERY for a, b in zip(plain, refresh, strict=True)]
     note = f"ours {sorted(ours)[len(ours) // 2]:.0f} ms a step"
-    found = [
+    without = "plain step without cluster norms / ours"
+    return [
         Row(f"{px}: plain", "plain step / ours", ratio(whole, ours), note),
-        Row(
-            f"{px}: plain, no norms", "plain step without cluster norms / ours", ratio(plain, ours)
-        ),
+        Row(f"{px}: plain, no norms", without, ratio(plain, ours)),
         Row(f"{px}: bare", "ours / its network alone", ratio(ours, told["bare"].all())),
     ]
-    for name in names[3:]:
+
+
+def _otherwise(size: int, rounds: int, names: list[str]) -> list[Row]:
+    """The same step done otherwise, against ours."""
+    commands = {name: _command(name, size) for name in ("ours", *names)}
+    told = processes_in_turns(commands, rounds, warm=1)
+    found = []
+    for name in names:
         what = VARIANTS.get(name, "the network alone, of torch's layers")
-        each = told[name]
-        value = None if each.failed else ratio(each.all(), ours)
-        found.append(Row(f"{px}: {name}", f"{what} / ours", value, each.failed))
+        value = None if told[name].failed else ratio(told[name].all(), told["ours"].all())
+        found.append(Row(f"{size} px: {name}", f"{what} / ours", value, told[name].failed))
     return found
 
 

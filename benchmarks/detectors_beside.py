@@ -146,7 +146,7 @@ def scalar(vectors: np.ndarray, reads: str, window: int) -> np.ndarray:
 def river(numbers: np.ndarray) -> dict[str, tuple[list[int], float]]:
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder, "numbers.npy"), numbers)
-        words = [str(peers.PYTHON), "-c", RIVER, str(Path(folder, "numbers.npy"))]
+        words = [peers.python(), "-c", RIVER, str(Path(folder, "numbers.npy"))]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     found: dict[str, tuple[list[int], float]] = json.loads(done.stdout)
     return found

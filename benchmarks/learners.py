@@ -90,7 +90,7 @@ def compare(a: Arguments, name: str) -> dict[str, Any]:
                 found[contender] = {"failed": reason}
             else:
                 words = [str(HERE / "learner_peers.py"), name, contender, *where]
-                commands[contender] = [str(peers.PYTHON), *words]
+                commands[contender] = [peers.python(), *words]
         told = processes_in_turns(commands, a.rounds)
     for contender, each in told.items():
         if each.failed:

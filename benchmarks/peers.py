@@ -32,6 +32,16 @@ CHECKS = {"alibi_detect": "from alibi_detect.cd import MMDDriftOnline"}
 PATIENCE_S = 300
 
 
+def python() -> str:
+    """The environment's own Python, with torch and numpy; made if it is not there yet."""
+    if not PYTHON.exists():
+        venv.create(VENV, with_pip=True)
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet"]
+        constraints = str(ROOT / "constraints.txt")
+        subprocess.run([*pip, "-c", constraints, "torch", "numpy"], check=True)
+    return str(PYTHON)
+
+
 def missing(peer: str) -> str:
     """Empty when the peer can be used, else a sentence on why not."""
     notes = VENV / "peers.json"
@@ -43,7 +53,7 @@ def missing(peer: str) -> str:
 
 
 def _install(peer: str) -> str:
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
+    pip = [python(), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
     if not NEEDS[peer]:
         return _try([*pip, "--no-deps", peer])
     needs = _try([*pip, *NEEDS[peer]])
@@ -51,12 +61,7 @@ def _install(peer: str) -> str:
 
 
 def _import(peer: str) -> str:
-    if not PYTHON.exists():
-        venv.create(VENV, with_pip=True)
-        pip = [str(PYTHON), "-m", "pip", "install", "--quiet"]
-        constraints = str(ROOT / "constraints.txt")
-        subprocess.run([*pip, "-c", constraints, "torch", "numpy"], check=True)
-    return _try([str(PYTHON), "-c", CHECKS.get(peer, f"import {peer}")])
+    return _try([python(), "-c", CHECKS.get(peer, f"import {peer}")])
 
 
 def _try(command: list[str]) -> str:

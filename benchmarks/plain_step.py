@@ -114,4 +114,5 @@ def plain_mmd(u: Tensor, v: Tensor, bandwidth: float | None = None) -> float:
 
 
 def _floats(images: Tensor) -> Tensor:
-    return images.float() / 127.5 - 1
+    # Channels outermost, as data loaders hand images over; packs have them innermost.
+    return images.float().contiguous() / 127.5 - 1
