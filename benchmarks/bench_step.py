@@ -49,7 +49,7 @@ def rows(quick: bool) -> list[Row]:
     # that not all contenders can be there at once.
     for names in ([layers, "two threads"], ["channels outermost", "two forwards"]):
         found += _otherwise(84, 7, names)
-    return [*found, _pets(12)]
+    return [*found, *_blocks(28, 12, beside=True), *_blocks(84, 2)]
 
 
 def _at(size: int, rounds: int) -> list[Row]:
@@ -81,12 +81,16 @@ def _otherwise(size: int, rounds: int, names: list[str]) -> list[Row]:
     return found
 
 
-def _pets(rounds: int) -> Row:
+def _blocks(size: int, rounds: int, beside: bool = False) -> list[Row]:
     """In blocks of 25 steps, so that the refreshing of gradient norms is in every block."""
-    commands = {name: _command(name, 28, 25) for name in ("ours", "uniform")}
-    told = processes_in_turns(commands, rounds, warm=1)
-    found = ratio(told["ours"].all(), told["uniform"].all())
-    return Row("PETS", "replay by PETS / uniform replay, 28 px", found)
+    names = ["ours", *(["uniform"] if beside else [])]
+    told = processes_in_turns({n: _command(n, size, 25) for n in names}, rounds, warm=0)
+    ours, spent = told["ours"].all(), told["ours"].all("bookkeeping_ms")
+    what, note = "detection, memory and replay / the whole step", f"of {25 * rounds} steps"
+    found = [Row(f"{size} px: bookkeeping", what, sum(spent) / sum(ours), note)]
+    if beside:
+        found.append(Row("PETS", "replay by PETS / uniform", ratio(ours, told["uniform"].all())))
+    return found
 
 
 def _command(name: str, size: int, steps: int = 1) -> list[str]:
@@ -116,7 +120,14 @@ def contender(name: str, size: int, folder: Path) -> Step:
     elif name == "fused Adam":
         method.optimizer = torch.optim.Adam(method.parameters(), lr=0.001, fused=True)
     stream = parts.stream if name == "no prefetch" else Prefetch(parts.stream)
-    return lambda: torch.tensor(method.step(next(stream)).loss)
+
+    def step() -> dict[str, float]:
+        before = sum(method.clock.seconds.values())
+        loss = method.step(next(stream)).loss
+        spent = sum(method.clock.seconds.values()) - before
+        return {"loss": loss, "bookkeeping_ms": 1000 * spent}
+
+    return step
 
 
 def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> Learned:
@@ -174,9 +185,10 @@ def main(name: str, size: int, steps: int) -> None:
         one = contender(name, size, Path(folder))
 
         def block() -> Tensor | dict[str, float]:
-            for _ in range(steps - 1):
-                one()
-            return one()
+            said = [one() for _ in range(steps)]
+            if "bookkeeping_ms" in said[-1]:
+                said[-1]["bookkeeping_ms"] = sum(each["bookkeeping_ms"] for each in said)
+            return said[-1]
 
         block()  # what fails, fails before the turns
         serve(block)
