@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from metadrift import __version__
 from metadrift.errors import MetadriftError
@@ -73,6 +75,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "nearest-centroid accuracy of packs",
     ),
 }
+# These give, beside their exit code, the folder whose page is their last act; None leaves it out.
+WITH_A_PAGE = ("compare", "paper")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,8 +95,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(rest[0], file=sys.stderr)
         return 2
     module, function, _ = COMMANDS[name]
-    command: Callable[..., int | None] = getattr(importlib.import_module(module), function)
+    command: Callable[..., Any] = getattr(importlib.import_module(module), function)
     try:
+        if name in WITH_A_PAGE:
+            return _with_a_page(*command(rest))
         if getattr(command, "reads_words", False):
             return command(rest) or 0
         import tyro
@@ -108,6 +114,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+
+
+def _with_a_page(code: int, folder: Path | None) -> int:
+    if folder is not None:
+        from metadrift.report.commands import make_report
+
+        page, _ = make_report(folder)
+        print(f"report: {page}")
+    return code
 
 
 def _find(words: list[str]) -> tuple[str | None, list[str]]:

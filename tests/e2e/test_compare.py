@@ -21,6 +21,10 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     assert first.returncode == 0, first.stderr
     assert "sequential" in first.stdout
     assert "2 done" in first.stderr
+    page = tmp_path / "c" / "report.html"
+    assert first.stdout.splitlines()[-1] == f"report: {page}"
+    assert "reservoir" in page.read_text()
+    page.unlink()
     kept = (tmp_path / "c" / "reservoir-protonet-1shot-seed0" / "summary.json").stat().st_mtime_ns
     words = ["--methods", "sequential", "reservoir", "--seeds", "0", "1", "--json"]
     second = compare(tmp_path, tiny_benchmark, *words)
@@ -28,6 +32,7 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     again = (tmp_path / "c" / "reservoir-protonet-1shot-seed0" / "summary.json").stat().st_mtime_ns
     assert again == kept
     result = json.loads(second.stdout)
+    assert not page.exists()  # a machine asked
     assert result == json.loads((tmp_path / "c" / "comparison.json").read_text())
     assert [row["variant"] for row in result["rows"]] == ["sequential", "reservoir"]
     assert all(row["seeds"] == [0, 1] for row in result["rows"])

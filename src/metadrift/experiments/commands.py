@@ -30,7 +30,7 @@ class CompareArguments:
     """Run several methods, learners, shots and seeds on one benchmark and compare them.
 
     Finished runs are never repeated: the same command again goes on where it was stopped. The
-    folder OUT/NAME holds the runs, comparison.json and table.md.
+    folder OUT/NAME holds the runs, comparison.json, table.md and report.html.
     """
 
     methods: tuple[MethodOrStream, ...] = ("sequential", "reservoir", "m2d3-pets")
@@ -56,22 +56,20 @@ class CompareArguments:
     name: str = "comparison"
     """The comparison's folder."""
     json: bool = False
-    """Print the result as JSON and show no progress."""
+    """Print the result as JSON, show no progress and make no page."""
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
 
 
-def compare(words: list[str]) -> int:
-    """Parse, run what is not finished, and print the table."""
+def compare(words: list[str]) -> tuple[int, Path | None]:
+    """Parse, run what is not finished, print the table; gives code and the folder for a page."""
     arguments = tyro.cli(CompareArguments, prog="metadrift compare", args=words)
     if arguments.workers < 1:
         raise UsageError("--workers must be at least 1")
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
     address = arguments.ray_address if arguments.engine == "ray" else None
     folder = arguments.out / arguments.name
-    return run_grid(grid, folder, arguments.workers, arguments.json, address)
-
-
-compare.reads_words = True  # type: ignore[attr-defined]
+    code = run_grid(grid, folder, arguments.workers, arguments.json, address)
+    return code, None if arguments.json else folder
 
 
 def run_grid(
@@ -190,6 +188,3 @@ def _print(result: dict[str, Any], folder: Path) -> None:
     for note in result["notes"]:
         console.print(note, highlight=False, soft_wrap=True)
     console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)
-    console.print(
-        f"`metadrift report {folder}` makes a page of it", highlight=False, soft_wrap=True
-    )

@@ -60,12 +60,15 @@ class PaperArguments:
     name: str | None = None
     """The comparison's folder; by default made from experiment, scale and data."""
     json: Flag = False
-    """Print the result as JSON and show no progress."""
+    """Print the result as JSON, show no progress and make no page."""
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
 
 
-def paper(words: list[str]) -> int:
-    """Parse against the experiment's own settings, run what is not finished, show the table."""
+def paper(words: list[str]) -> tuple[int, Path | None]:
+    """Parse against the experiment's own settings, run what is not finished, show the table.
+
+    Gives the exit code, and the folder for a page.
+    """
     if not words or words[0] not in experiment_names():
         if {"-h", "--help"} & set(words):
             tyro.cli(PaperArguments, prog="metadrift paper", args=["--help"])
@@ -86,10 +89,7 @@ def paper(words: list[str]) -> int:
     address = arguments.ray_address if arguments.engine == "ray" else None
     code = run_grid(grid, folder, arguments.workers, arguments.json, address)
     show_figures(grid, folder, quiet=arguments.json)
-    return code
-
-
-paper.reads_words = True  # type: ignore[attr-defined]
+    return code, None if arguments.json else folder
 
 
 def list_experiments(
