@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
+from metadrift.errors import UsageError
 from metadrift.methods import MethodName, NonFiniteError, ReplayConfig, ReplayingMethod
 from metadrift.streams import TaskStream, Truth
 
@@ -86,6 +87,20 @@ def test_every_help_for_replay_is_there_for_every_method(name, option, build_met
     method = build_method(name, replay=ReplayConfig(**option))
     records = [method.step(tasks) for tasks in islice(batches(5), 12)]
     assert all(math.isfinite(record.replay_loss) for record in records[1:])
+
+
+@pytest.mark.parametrize("option", [{"augment": 0.2}, {"turn": 0.75}, {"recombine": 1.0}])
+def test_mer_has_the_helps_that_change_what_is_replayed(option, build_method, batches):
+    method = build_method("mer", replay=ReplayConfig(**option))
+    records = [method.step(tasks) for tasks in islice(batches(5), 12)]
+    assert all(math.isfinite(record.replay_loss) for record in records[1:])
+
+
+@pytest.mark.parametrize("name", ["agem", "mer"])
+@pytest.mark.parametrize("option", [{"balance": True}, {"dark": 0.1}])
+def test_a_help_that_would_do_nothing_is_refused(name, option, build_method):
+    with pytest.raises(UsageError, match=f"{name} has no replay term"):
+        build_method(name, replay=ReplayConfig(**option))
 
 
 @pytest.mark.parametrize("name", [m for m in METHODS if m != "balanced-oracle"])

@@ -73,6 +73,11 @@ def make_method(
             "dark replay holds the learner to tasks as they were stored, and turned classes were "
             "not: set --replay.turn or --replay.dark to 0"
         )
+    if name in ("agem", "mer") and (replay.balance or replay.dark):
+        raise UsageError(
+            f"{name} has no replay term in its objective, so that --replay.balance and --replay.dark "
+            "would do nothing: leave them out"
+        )
     keep = np.random.default_rng([seed, _MEMORY])
     draw = np.random.default_rng([seed, _REPLAY])
     reservoir = ReservoirMemory(buffer, keep)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -48,17 +50,18 @@ class MER(ReplayingMethod):
     def step(self, tasks: TaskBatch) -> StepRecord:
         batches = [tasks, *(replay.tasks for replay in self.draw())]
         start = [p.detach().clone() for p in self.parameters()]
-        learned: Learned | None = None
+        found: dict[int, Learned] = {}
         try:
             for index in self.rng.permutation(len(batches)).tolist():
-                outcome = self.forward(batches[index])
-                self.descend(outcome)
-                learned = outcome if index == 0 else learned
+                found[index] = self.forward(batches[index])
+                self.descend(found[index])
         except NonFiniteError:
             self.put_back(start)  # earlier batches of this step have moved the weights
             raise
         self.interpolate(start)
-        assert learned is not None
+        learned, stored = found.pop(0), [each.loss for each in found.values()]
+        if stored:
+            learned = replace(learned, replay_loss=sum(stored) / len(stored))
         return learned.record(admitted=self.remember(tasks, learned))
 
     def descend(self, learned: Learned) -> None:
