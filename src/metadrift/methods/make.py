@@ -75,7 +75,7 @@ def make_method(
         )
     if name in ("agem", "mer") and (replay.balance or replay.dark):
         raise UsageError(
-            f"{name} has no replay term in its objective, so that --replay.balance and --replay.dark "
+            f"{name} has no replay term in its objective, so --replay.balance and --replay.dark "
             "would do nothing: leave them out"
         )
     keep = np.random.default_rng([seed, _MEMORY])
