@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from bench_table import Row
-from learner_peers import prepare
+from learner_peers import peak_mb, prepare
 from metadrift.memory import Buffer
 from metadrift.methods.config import MemoryConfig
 from metadrift.tasks import TaskGeometry
@@ -62,7 +61,7 @@ def main(shots: int, steps: int, mapped: bool) -> None:
 
 
 def _peak_gb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return peak_mb() * 2**20 / 1e9
 
 
 if __name__ == "__main__":

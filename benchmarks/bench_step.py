@@ -186,9 +186,10 @@ def main(name: str, size: int, steps: int) -> None:
 
         def block() -> Tensor | dict[str, float]:
             said = [one() for _ in range(steps)]
-            if "bookkeeping_ms" in said[-1]:
-                said[-1]["bookkeeping_ms"] = sum(each["bookkeeping_ms"] for each in said)
-            return said[-1]
+            last = said[-1]
+            if isinstance(last, dict) and "bookkeeping_ms" in last:
+                last["bookkeeping_ms"] = sum(each["bookkeeping_ms"] for each in said)
+            return last
 
         block()  # what fails, fails before the turns
         serve(block)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -220,8 +219,13 @@ def serve(step: Step) -> None:
         # A step that times itself says its own milliseconds, and whatever else there is.
         more = said if isinstance(said, dict) else {"loss": said.item()}
         print(json.dumps({"ms": ms} | more), flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"peak_mb": peak}), flush=True)
+    print(json.dumps({"peak_mb": peak_mb()}), flush=True)
+
+
+def peak_mb() -> float:
+    """The most memory this process had; getrusage would count that of its parent at the start."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def prepare(threads: int) -> None:

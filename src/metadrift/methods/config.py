@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from metadrift.memory.gss import Gate
+
 MethodName = Literal[
     "sequential",
     "reservoir",
@@ -71,7 +73,7 @@ class BaselineConfig:
     """MIR: stored batches that are scored at each step."""
     gss_compare: int = 10
     """GSS: stored gradients that an arriving one is compared with."""
-    gss_gate: Literal["relative", "none", "original"] = "relative"
+    gss_gate: Gate = "relative"
     """GSS: a full memory considers only what is less like the others than what would leave for it,
     or everything, or (the original) only what points away from all compared gradients."""
     gss_sketch: int = 512
