@@ -123,11 +123,45 @@ def test_grey_is_the_same_as_three_equal_channels(name, make_tasks, small_learne
     torch.testing.assert_close(learner(grey).loss, learner(colour).loss, rtol=0, atol=0)
 
 
-@every_learner
-def test_importance_is_the_norm_of_the_gradient_at_the_logits(name, make_tasks, small_learner):
-    outcome = small_learner(name).double()(make_tasks())
-    (gradient,) = torch.autograd.grad(outcome.loss.sum(), outcome.logits)
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "maml"])
+def test_importance_is_the_norm_of_the_gradient_at_the_embeddings(name, make_tasks, small_learner):
+    learner = small_learner(name).double()
+    kept = {}
+    compute = learner.features
+    learner.features = lambda images: kept.setdefault("features", compute(images))
+    outcome = learner(make_tasks())
+    (gradient,) = torch.autograd.grad(outcome.loss.sum(), kept["features"])
+    assert gradient.abs().max() > 0
     torch.testing.assert_close(outcome.importance, gradient.flatten(1).norm(dim=1))
+
+
+def test_importance_of_maml_is_the_gradient_at_the_adapted_query_embeddings(
+    make_tasks, small_learner
+):
+    learner = small_learner("maml").double()
+    kept = []
+    compute = learner._features
+    learner._features = lambda *parts: kept.append(compute(*parts)) or kept[-1]
+    outcome = learner(make_tasks())
+    (gradient,) = torch.autograd.grad(outcome.loss.sum(), kept[-1])  # the last pass is the queries'
+    torch.testing.assert_close(outcome.importance, gradient.flatten(1).norm(dim=1))
+
+
+@every_learner
+def test_without_gradients_there_is_no_importance(name, make_tasks, small_learner):
+    with torch.no_grad():
+        assert small_learner(name)(make_tasks()).importance.isnan().all()
+
+
+@every_learner
+def test_a_task_has_its_importance_when_the_backbone_is_frozen(name, make_tasks, small_learner):
+    learner = small_learner(name)
+    moving = learner(make_tasks()).importance
+    learner.backbone.requires_grad_(False)
+    frozen = learner(make_tasks()).importance
+    assert (frozen > 0).all()
+    if name != "maml":  # whose inner steps then leave the backbone as it is
+        torch.testing.assert_close(frozen, moving)
 
 
 @every_learner

@@ -175,11 +175,11 @@ def test_the_variance_curve_is_the_mean_over_seeds(tmp_path, capsys):
     grid = Grid("t", {"ours": {"method": "m2d3-pets"}}, seeds=(0, 1))
     for cell, pets in zip(grid.cells(), (1.0, 3.0), strict=True):
         (tmp_path / cell.name).mkdir()
-        line = {"step": 10, "event": "variance", "uniform": 4.0, "pets": pets}
+        line = {"step": 10, "event": "variance", "uniform": 4.0, "pets": pets, "least": 1.8}
         (tmp_path / cell.name / "events.jsonl").write_text(json.dumps(line) + "\n")
     show_figures(grid, tmp_path)
     assert "0.50" in capsys.readouterr().out
-    assert '"ours","10","4","2","0.50"' in (tmp_path / "variance.csv").read_text()
+    assert '"ours","10","4","2","0.50","0.45"' in (tmp_path / "variance.csv").read_text()
 
 
 def test_an_unknown_experiment_is_answered_with_the_known_ones():

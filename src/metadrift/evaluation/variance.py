@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from metadrift.learners import MetaLearner
 from metadrift.learners.importance import task_gradients
 from metadrift.memory import Memory
+from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS
+from metadrift.replay.base import gather
 
 
 @dataclass(frozen=True)
 class ReplayVariance:
     """Trace of the covariance of one replayed batch's gradient, by uniform draw and by PETS.
 
-    `error` is the distance of the expected PETS gradient from the memory's mean gradient, as a
-    share of that mean's length: 0 when the draws are weighted, a bias when they are not.
+    `least` is what no unbiased draw by cluster is below: the trace of PETS if it knew every
+    cluster's gradient norm exactly and drew nothing uniformly. `error` is the distance of the
+    expected PETS gradient from the memory's mean gradient, as a share of that mean's length: 0
+    when the draws are weighted, a bias when they are not.
     """
 
     uniform: float
     pets: float
+    least: float
     error: float
 
     @property
@@ -31,16 +36,20 @@ class ReplayVariance:
 
 
 def replay_variance(
-    learner: MetaLearner, memory: Memory, sampler: PETS, rng: np.random.Generator, most: int = 60
-) -> ReplayVariance:
-    """Measure at the learner's present weights; nothing is changed.
+    method: ReplayingMethod, rng: np.random.Generator, most: int = 60
+) -> ReplayVariance | None:
+    """Measure at the learner's present weights, on batches in the form they would be replayed in.
 
-    Of a memory with more than `most` batches as many are taken, the clusters by turns.
+    Nothing is changed. Of a memory with more than `most` batches as many are taken, the clusters
+    by turns. None where nothing is stored or PETS does not draw.
     """
+    memory, sampler = method.memory, method.sampler
+    if not len(memory) or not isinstance(sampler, PETS):
+        return None
     slots = _sample(memory, most, rng)
-    device = next(learner.parameters()).device
+    forms = (method.freshen(gather(memory, [slot], [1.0])[0], rng).tasks for slot in slots)
     gradients = torch.stack(
-        [task_gradients(learner, memory.buffer.get([slot]).to(device)).mean(0) for slot in slots]
+        [task_gradients(method.learner, tasks.to(method.device)).mean(0) for tasks in forms]
     ).double()
     probability = sampler.probabilities(memory)
     labels = memory.label[slots].tolist()
@@ -49,12 +58,14 @@ def replay_variance(
     q = np.array([probability[i] / labels.count(i) for i in labels])
     weight = share / q if sampler.weighted else np.ones_like(q)
     squared = gradients.square().sum(1).cpu().numpy()
-    mean = torch.from_numpy(share).to(device) @ gradients
-    expected = torch.from_numpy(q * weight).to(device) @ gradients
+    mean = torch.from_numpy(share).to(method.device) @ gradients
+    expected = torch.from_numpy(q * weight).to(method.device) @ gradients
     length = float(mean.norm())
+    norm = {i: math.sqrt(np.mean(squared[np.equal(labels, i)])) for i in set(labels)}
     return ReplayVariance(
         uniform=float(share @ squared) - length**2,
         pets=float((q * weight**2) @ squared) - float(expected.square().sum()),
+        least=float(share @ [norm[i] for i in labels]) ** 2 - length**2,
         error=float((expected - mean).norm()) / max(length, 1e-30),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from metadrift.experiments.grid import Grid
@@ -11,7 +12,7 @@ from metadrift.experiments.table import console_for_tables, shares_table
 from metadrift.runs.files import read_json, write_atomically
 from metadrift.runs.record import read_lines
 
-CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform"]
+CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform", "least/uniform"]
 
 
 def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
@@ -33,18 +34,17 @@ def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
 
 def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
     """A row a measured step of each variant, mean over the seeds that have it."""
-    found: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+    found: dict[tuple[Any, ...], list[list[float]]] = defaultdict(list)
     for cell in grid.cells():
         for event in read_lines(folder / cell.name / "events.jsonl"):
             if event["event"] == "variance":
                 key = (cell.learner, cell.shots, cell.variant, event["step"])
-                found[key].append((event["uniform"], event["pets"]))
+                found[key].append([event[name] for name in ("uniform", "pets", "least")])
     rows = []
-    for key, pairs in found.items():
-        uniform = sum(pair[0] for pair in pairs) / len(pairs)
-        pets = sum(pair[1] for pair in pairs) / len(pairs)
-        ratio = f"{pets / uniform:.2f}" if uniform > 0 else ""
-        rows.append([*map(str, key), f"{uniform:.4g}", f"{pets:.4g}", ratio])
+    for key, seeds in found.items():
+        uniform, pets, least = map(fmean, zip(*seeds, strict=True))
+        ratios = [f"{part / uniform:.2f}" if uniform > 0 else "" for part in (pets, least)]
+        rows.append([*map(str, key), f"{uniform:.4g}", f"{pets:.4g}", *ratios])
     return rows
 
 

@@ -10,8 +10,6 @@ from metadrift.learners.inner_loop import InnerLoopLearner
 from metadrift.learners.outcome import Outcome
 from metadrift.tasks import TaskBatch
 
-Head = tuple[Tensor, Tensor]  # weight [ways, D] and bias [ways]
-
 
 class ANIL(InnerLoopLearner):
     """Features once for support and query; gradient steps on the head alone, task by task.
@@ -35,21 +33,28 @@ class ANIL(InnerLoopLearner):
     def forward(self, tasks: TaskBatch) -> Outcome:
         self.require_fit(tasks)
         support, query = self.support_and_query(tasks)
-        adapt = torch.func.vmap(self._adapt, in_dims=(None, 0, None))
-        weight, bias = adapt((self.head.weight, self.head.bias), support, tasks.support_labels)
-        logits = torch.baddbmm(bias.unsqueeze(1), query, weight.transpose(1, 2))
-        return Outcome.of(logits, support.mean(1))
+        weight, bias = self._adapt(support, tasks.support_labels)
+        return Outcome.of(_logits(weight, bias, query), support, query)
 
-    def _adapt(self, head: Head, support: Tensor, labels: Tensor) -> Head:
-        """One task: support [ways*shots, D] to the head after the inner steps."""
+    def _adapt(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Support [T, ways*shots, D] to each task's head: weights [T, ways, D], bias [T, 1, ways].
+
+        The gradient of cross-entropy in a linear head is written out: (softmax - one-hot) / n at
+        the logits, times the features. All tasks take a step at once.
+        """
+        T, n, _ = support.shape
+        weight = self.head.weight.expand(T, -1, -1)
+        bias = self.head.bias.expand(T, 1, -1)
+        targets = F.one_hot(labels, self.head.out_features).to(support.dtype)
         for _ in range(self.inner_steps):
-            gradient = torch.func.grad(_loss)(head, support, labels)
+            slope = (_logits(weight, bias, support).softmax(-1) - targets) / n
+            gradient = slope.transpose(1, 2) @ support, slope.sum(1, keepdim=True)
             if self.first_order:
-                gradient = tuple(part.detach() for part in gradient)
-            weight, bias = (p - self.inner_lr * d for p, d in zip(head, gradient, strict=True))
-            head = weight, bias
-        return head
+                gradient = gradient[0].detach(), gradient[1].detach()
+            weight = weight - self.inner_lr * gradient[0]
+            bias = bias - self.inner_lr * gradient[1]
+        return weight, bias
 
 
-def _loss(head: Head, support: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(F.linear(support, *head), labels)
+def _logits(weight: Tensor, bias: Tensor, features: Tensor) -> Tensor:
+    return torch.baddbmm(bias, features, weight.transpose(1, 2))

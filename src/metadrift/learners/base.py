@@ -58,7 +58,7 @@ class MetaLearner(nn.Module, ABC):
         for norm in task_norms(self.backbone):
             norm.tasks = T
         rows: Tensor = self.backbone(self.pixels(images))
-        return rows.reshape(T, N, -1)
+        return with_gradient(rows.reshape(T, N, -1))
 
     def support_and_query(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
         """Features [T, ways*shots, D] and [T, ways*queries, D], from one pass over all images."""
@@ -72,6 +72,13 @@ class MetaLearner(nn.Module, ABC):
         device = next(self.parameters()).device
         with torch.no_grad():
             return int(self.features(blank.to(device)).shape[2])
+
+
+def with_gradient(features: Tensor) -> Tensor:
+    """The features of a frozen backbone too must say how hard a task is, by their gradient."""
+    if torch.is_grad_enabled() and not features.requires_grad:
+        features.requires_grad_()
+    return features
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from metadrift.learners.backbones import ConvNet
+from metadrift.learners.base import with_gradient
 from metadrift.learners.inner_loop import InnerLoopLearner
 from metadrift.learners.normalisation import adapting, task_norms
 from metadrift.learners.outcome import Outcome
@@ -23,7 +24,8 @@ class MAML(InnerLoopLearner):
 
     With `batch` normalisation support and query each use their own statistics. With `running`
     the inner steps still use those of the support images; the query pass feeds the averages in
-    training and uses them in evaluation mode. The embedding is that before adaptation.
+    training and uses them in evaluation mode. The embedding is that before adaptation, and the
+    importance is the gradient at the query images alone.
 
     `inner_steps`, `inner_lr` and `first_order` are explained at InnerLoopLearner.
 
@@ -47,19 +49,19 @@ class MAML(InnerLoopLearner):
         labels = tasks.support_labels.repeat(T)
         support, query = self.pixels(tasks.support), self.pixels(tasks.query)
         second_order = torch.is_grad_enabled() and not self.first_order
-        embedding: Tensor | None = None
+        before: Tensor | None = None
         with torch.enable_grad(), adapting(self.backbone):
             weights = {name: p.expand(T, *p.shape) for name, p in self.named_parameters()}
             for _ in range(self.inner_steps):
                 features = self._features(weights, support, second_order)
-                if embedding is None:
-                    embedding = features.detach().mean(1)
+                if before is None:
+                    before = features.detach()
                 logits = _logits(weights, features).flatten(0, 1)
                 loss = F.cross_entropy(logits, labels, reduction="sum") * (T / len(labels))
                 weights = self._step(weights, loss, second_order)
-        assert embedding is not None
-        features = self._features(weights, query, second_order)
-        return Outcome.of(_logits(weights, features), embedding)
+        assert before is not None
+        features = with_gradient(self._features(weights, query, second_order))
+        return Outcome.of(_logits(weights, features), before, features)
 
     def _step(self, weights: Weights, loss: Tensor, second_order: bool) -> Weights:
         moving = {name: w for name, w in weights.items() if w.requires_grad}

@@ -37,7 +37,7 @@ class ProtoNet(MetaLearner):
         support, query = self.support_and_query(tasks)
         prototypes = support.reshape(len(tasks), g.ways, g.shots, -1).mean(2)
         logits = -squared_distances(query, prototypes)
-        return Outcome.of(logits, support.mean(1))
+        return Outcome.of(logits, support, query)
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class Ridge(MetaLearner):
         support, query = self.support_and_query(tasks)
         targets = 2.0 * F.one_hot(tasks.support_labels, g.ways).to(support.dtype) - 1.0
         predicted = ridge_predictions(support, targets, query, self.log_strength.exp())
-        return Outcome.of(self.log_scale.exp() * predicted, support.mean(1))
+        return Outcome.of(self.log_scale.exp() * predicted, support, query)
 
 
 def ridge_predictions(support: Tensor, targets: Tensor, query: Tensor, strength: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ class M2D3PETS(ReplayingMethod):
         )
 
     def refresh_gradient_norms(self) -> None:
-        """Forward passes only, on R stored batches of each cluster not seen for s steps."""
+        """Forward through the backbone only, R batches of each cluster not seen for s steps."""
         if not isinstance(self.sampler, PETS):
             return
         with self.clock("replay"):
@@ -88,7 +88,6 @@ class M2D3PETS(ReplayingMethod):
                 measured = self.look_at(slots[start : start + R])
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
 
-    @torch.no_grad()
     def look_at(self, slots: list[int]) -> NDArray[np.float64]:
         """`measure` of stored batches that are not trained on."""
         with frozen_statistics(self.learner):

@@ -46,11 +46,14 @@ def memory_over_time(group: Group) -> list[Chart]:
 
 def replay_variance(group: Group) -> list[Chart]:
     """The variance of the replay gradient, PETS over uniform: its own estimate, and measured."""
-    estimated = curves(group, "variance_ratio")
-    measured = [line for v in group.variants if (line := _measured(v))]
     found = [
-        ("variance-estimated", "Estimated by the sampler itself", estimated),
-        ("variance-measured", "Measured with exact gradients", measured),
+        ("variance-estimated", "Estimated by the sampler itself", curves(group, "variance_ratio")),
+        ("variance-measured", "Measured with exact gradients", _measured(group, "pets")),
+        (
+            "variance-least",
+            "The least that draws by cluster could reach",
+            _measured(group, "least"),
+        ),
     ]
     return [
         LineChart(slug, title, None, "step", "ratio", lines, steps=steps_of(group), from_zero=False)
@@ -101,6 +104,17 @@ def _stack(
     return StackChart(file, title, variant.key, whole, x, layers, stays, steps_of(group))
 
 
-def _measured(variant: Variant) -> Series | None:
-    found = [{int(e["step"]): e["ratio"] for e in r.happened("variance")} for r in variant.runs]
-    return over_seeds(variant, [f for f in found if f], dots=True)
+def _measured(group: Group, trace: str) -> list[Series]:
+    """A trace of ReplayVariance as a share of that of uniform replay, one line a variant."""
+    lines = []
+    for variant in group.variants:
+        seeds = [
+            {
+                int(e["step"]): e[trace] / e["uniform"]
+                for e in run.happened("variance")
+                if trace in e
+            }
+            for run in variant.runs
+        ]
+        lines.append(over_seeds(variant, [seed for seed in seeds if seed], dots=True))
+    return [line for line in lines if line]

@@ -23,7 +23,6 @@ from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.group import Group
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import PETS
 from metadrift.runs.alone import alone_in, is_empty
 from metadrift.runs.board import Board
 from metadrift.runs.build import Parts, build, plan, scored_domains
@@ -244,15 +243,13 @@ class _Run:
         ) from None
 
     def _measure_variance(self) -> None:
-        method = self.parts.method
-        if not isinstance(method, ReplayingMethod) or not len(method.memory):
-            return
-        if not isinstance(method.sampler, PETS):
+        if not isinstance(self.parts.method, ReplayingMethod):
             return
         rng = np.random.default_rng([self.config.seed, self.state.step])
-        found = replay_variance(self.parts.learner, method.memory, method.sampler, rng)
-        self.state.variance.append(found.ratio)
-        self.recorder.event(self.state.step, "variance", **asdict(found), ratio=found.ratio)
+        found = replay_variance(self.parts.method, rng)
+        if found is not None:
+            self.state.variance.append(found.ratio)
+            self.recorder.event(self.state.step, "variance", **asdict(found), ratio=found.ratio)
 
     def _stage(self) -> None:
         accuracy = self._evaluate(self.config.stage_tasks)
