@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.figures import show_figures
+from metadrift.experiments.figures import show_figures, variance_curve
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.paper import (
     choose_data,
@@ -180,6 +180,15 @@ def test_the_variance_curve_is_the_mean_over_seeds(tmp_path, capsys):
     show_figures(grid, tmp_path)
     assert "0.50" in capsys.readouterr().out
     assert '"ours","10","4","2","0.50","0.45"' in (tmp_path / "variance.csv").read_text()
+
+
+def test_runs_that_did_not_measure_the_least_have_a_curve_without_it(tmp_path):
+    grid = Grid("two", {"ours": {"method": "m2d3-pets"}}, seeds=(0,))
+    (tmp_path / grid.cells()[0].name).mkdir()
+    line = {"step": 10, "event": "variance", "uniform": 4.0, "pets": 2.0}
+    (tmp_path / grid.cells()[0].name / "events.jsonl").write_text(json.dumps(line) + "\n")
+    (row,) = variance_curve(grid, tmp_path)
+    assert row[-2:] == ["0.50", ""]
 
 
 def test_an_unknown_experiment_is_answered_with_the_known_ones():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -39,11 +40,13 @@ def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
         for event in read_lines(folder / cell.name / "events.jsonl"):
             if event["event"] == "variance":
                 key = (cell.learner, cell.shots, cell.variant, event["step"])
-                found[key].append([event[name] for name in ("uniform", "pets", "least")])
+                # Runs of earlier versions did not measure the least.
+                found[key].append([event.get(name, nan) for name in ("uniform", "pets", "least")])
     rows = []
     for key, seeds in found.items():
         uniform, pets, least = map(fmean, zip(*seeds, strict=True))
-        ratios = [f"{part / uniform:.2f}" if uniform > 0 else "" for part in (pets, least)]
+        known = [part / uniform if uniform > 0 else nan for part in (pets, least)]
+        ratios = ["" if isnan(ratio) else f"{ratio:.2f}" for ratio in known]
         rows.append([*map(str, key), f"{uniform:.4g}", f"{pets:.4g}", *ratios])
     return rows
 

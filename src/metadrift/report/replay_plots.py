@@ -112,7 +112,7 @@ def _measured(group: Group, trace: str) -> list[Series]:
             {
                 int(e["step"]): e[trace] / e["uniform"]
                 for e in run.happened("variance")
-                if trace in e
+                if trace in e and e["uniform"] > 0  # a single stored batch has no variance
             }
             for run in variant.runs
         ]
