@@ -13,7 +13,7 @@ import torch
 
 from bench_table import Row
 from learner_peers import Net, prepare
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate, evaluation_tasks
 from metadrift.learners import MetaLearner, make_learner
 from metadrift.tasks import TaskGeometry
@@ -39,7 +39,7 @@ def _at(folder: Path, size: int, shots: int, tasks: int, rounds: int = 5) -> lis
     geometry = TaskGeometry(5, shots, 10)
     samplers = {}
     for d in range(DOMAINS):
-        pack = noise_pack(folder / f"domain{d}", size, 20, geometry.images_a_class, seed=d)
+        pack = noise_pack(folder / f"domain{d}", size, 20, geometry.images_per_class, seed=d)
         samplers[pack.name] = TaskSampler(pack, "test", geometry)
     learner = make_learner("protonet", image_size=size, ways=5, generator=0)
 

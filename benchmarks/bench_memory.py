@@ -30,7 +30,7 @@ def rows(quick: bool) -> list[Row]:
     for shots in (1, 5):
         geometry = TaskGeometry(5, shots, 10)
         stored = Buffer(CAPACITY, 2, geometry, 3, SIZE).nbytes
-        floats = math.prod((CAPACITY, 2, geometry.images_a_task, 3, SIZE, SIZE)) * 4
+        floats = math.prod((CAPACITY, 2, geometry.images_per_task, 3, SIZE, SIZE)) * 4
         name, note = f"{shots}-shot", f"{stored / 1e6:.0f} MB"
         found.append(
             Row(f"{name}: buffer", "bytes of a float32 memory / ours", floats / stored, note)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bench_table import Row
-from metadrift.domains.pack import FORMAT, open_pack
+from metadrift.data.pack import FORMAT, open_pack
 from turns import in_turns, ratio
 
 HELP_S, OPEN_S, PACK_BYTES = 0.5, 0.05, 5_000_000_000

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bench_table import Row
 from learner_peers import Net, Step, prepare, serve
-from metadrift.methods.base import Learned
+from metadrift.methods.base import StepOutcome
 from metadrift.methods.config import MemoryConfig, ReplayConfig
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.replay import Replay
@@ -130,7 +130,7 @@ def contender(name: str, size: int, folder: Path) -> Step:
     return step
 
 
-def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> Learned:
+def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> StepOutcome:
     arriving = method.learner(tasks)
     replayed = method.learner(TaskBatch.concatenate([r.tasks for r in replays]))
     term = method.replay_term(replayed, replays)

@@ -19,7 +19,7 @@ import numpy as np
 import tyro
 from PIL import Image
 
-from metadrift.domains.pack import Pack, Split, open_pack
+from metadrift.data.pack import Pack, Split, open_pack
 
 COMMAND = Path(sys.executable).parent / "metadrift"
 

@@ -24,9 +24,9 @@ import tyro
 from torch import Tensor
 from torch.nn import functional as F
 
+from metadrift.data.pack import open_pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.detection import Change, DetectionConfig, FrozenFeatures, Projection, make_detector
-from metadrift.domains.pack import open_pack
-from metadrift.domains.sampler import TaskSampler
 from metadrift.learners import make_learner
 from metadrift.tasks import TaskBatch, TaskGeometry
 

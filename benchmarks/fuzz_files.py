@@ -15,17 +15,17 @@ import numpy as np
 import torch
 from PIL import Image
 
-from metadrift.domains.importers import plan_import
-from metadrift.domains.importers.plan import Options
-from metadrift.domains.importers.run import import_plan
-from metadrift.domains.pack import open_pack, write_pack
+from metadrift.data.importers import plan_import
+from metadrift.data.importers.plan import Options
+from metadrift.data.importers.run import import_plan
+from metadrift.data.pack import open_pack, write_pack
 from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import saved_grid
 from metadrift.experiments.grid import load_grid
 from metadrift.runs.checkpoint import load_checkpoint, save_checkpoint
 from metadrift.runs.config import RunConfig, load_config, to_toml
-from metadrift.runs.files import write_json
 from metadrift.runs.record import read_last_line
+from metadrift.storage.files import write_json
 from metadrift.streams.benchmark import load_benchmark
 from metadrift.streams.manifest import ManifestStream
 from metadrift.tasks import TaskGeometry
@@ -129,7 +129,7 @@ def a_manifest(folder: Path) -> Path:
 
 
 def read_manifest(file: Path) -> None:
-    for _ in ManifestStream(file, TaskGeometry(2, 1, 2), image_size=8, tasks_a_step=1):
+    for _ in ManifestStream(file, TaskGeometry(2, 1, 2), image_size=8, tasks_per_step=1):
         pass
 
 

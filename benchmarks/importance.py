@@ -77,7 +77,7 @@ def measure(method: M2D3PETS, rng: np.random.Generator) -> np.ndarray:
     slots = [slot for label in memory.counts() for slot in memory.slots_of(label)]
     gradients, squares = [], []
     for slot in slots:
-        tasks = method.freshen(gather(memory, [slot], [1.0])[0], rng).tasks
+        tasks = method.transform(gather(memory, [slot], [1.0])[0], rng).tasks
         each = task_gradients(method.learner, tasks)
         gradients.append(each.mean(0).double())
         squares.append([*look(method, tasks), float(gradients[-1].square().sum())])

@@ -126,7 +126,7 @@ def write_work(a: Arguments, name: str, folder: Path) -> None:
     learner = make(name, a.size)
     geometry = TaskGeometry(5, a.shots, a.queries)
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (a.tasks, geometry.images_a_task, 3, a.size, a.size), np.uint8)
+    images = rng.integers(0, 256, (a.tasks, geometry.images_per_task, 3, a.size, a.size), np.uint8)
     inner = {
         "inner_steps": getattr(learner, "inner_steps", 0),
         "inner_lr": getattr(learner, "inner_lr", 0.0),

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import tyro
 
-from metadrift.methods.group import Group, joined
+from metadrift.distributed.group import Group, joined
 from metadrift.runs.build import build
 from metadrift.runs.config import RunConfig
 

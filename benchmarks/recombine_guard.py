@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from metadrift.domains.pack import Pack, open_pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.pack import Pack, open_pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.replay import recombine
 from metadrift.tasks import TaskBatch, TaskGeometry
 

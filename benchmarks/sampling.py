@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 import peers
 from bench_table import Row
-from metadrift.domains.pack import Pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.pack import Pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.learners import make_learner
 from metadrift.streams import Benchmark, Segment, TaskStream
 from metadrift.streams.prefetch import Prefetch
@@ -129,7 +129,7 @@ class PlainSampler:
         g = self.geometry
         for _ in range(TASKS):
             classes = self.rng.choice(list(self.of), g.ways, replace=False)
-            each = [self.rng.choice(self.of[c], g.images_a_class, replace=False) for c in classes]
+            each = [self.rng.choice(self.of[c], g.images_per_class, replace=False) for c in classes]
             yield np.concatenate(each).tolist()
 
 

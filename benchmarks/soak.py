@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from metadrift.data.synthetic.draw import BUILTIN
 from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_mmd
 from metadrift.detection.whitening import Whitening
-from metadrift.domains.builtin.draw import BUILTIN
-from metadrift.methods.group import Group
+from metadrift.distributed.group import Group
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.loop import _Run

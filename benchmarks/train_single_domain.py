@@ -17,8 +17,8 @@ import numpy as np
 import torch
 import tyro
 
-from metadrift.domains.pack import Pack, open_pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.pack import Pack, open_pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate
 from metadrift.learners import MetaLearner, assert_finite, make_learner
 from metadrift.learners.allocator import keep_freed_memory

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metadrift.domains.pack import Pack, open_pack, write_pack
+from metadrift.data.pack import Pack, open_pack, write_pack
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.runs.build import Parts, build
 from metadrift.runs.config import RunConfig

@@ -45,7 +45,7 @@ def make_tasks():
     def make(tasks=3, ways=3, shots=2, queries=2, channels=3, size=16, seed=0):
         generator = torch.Generator().manual_seed(seed)
         geometry = TaskGeometry(ways, shots, queries)
-        shape = (tasks, geometry.images_a_task, channels, size, size)
+        shape = (tasks, geometry.images_per_task, channels, size, size)
         images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
         return TaskBatch(images, geometry)
 

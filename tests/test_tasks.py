@@ -23,7 +23,7 @@ def test_support_and_query_share_out_the_images_class_by_class(geometry, tasks, 
     assert len(batch) == tasks
     assert torch.equal(batch.support[0, :, 0, 0, 0].long(), batch.support_labels)
     assert torch.equal(batch.query[0, :, 0, 0, 0].long(), batch.query_labels)
-    assert batch.support.shape[1] + batch.query.shape[1] == geometry.images_a_task
+    assert batch.support.shape[1] + batch.query.shape[1] == geometry.images_per_task
 
 
 def test_support_and_query_are_views_and_a_batch_cannot_be_changed():

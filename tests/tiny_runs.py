@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import load_file
 
-from metadrift.domains.pack import write_pack
+from metadrift.data.pack import write_pack
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.record import read_lines
 

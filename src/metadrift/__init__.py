@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see below
-    from metadrift.domains.pack import Pack as Pack
+    from metadrift.data.pack import Pack as Pack
     from metadrift.errors import MetadriftError as MetadriftError
     from metadrift.live.learner import ContinualMetaLearner as ContinualMetaLearner
     from metadrift.live.model import load as load
@@ -22,7 +22,7 @@ _HOMES = {
     "MetadriftError": "metadrift.errors",
     "TaskBatch": "metadrift.tasks",
     "TaskGeometry": "metadrift.tasks",
-    "Pack": "metadrift.domains.pack",
+    "Pack": "metadrift.data.pack",
     "ContinualMetaLearner": "metadrift.live.learner",
     "load": "metadrift.live.model",
 }

@@ -17,60 +17,60 @@ from metadrift.errors import MetadriftError
 
 # command: (module, function, what it does)
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("metadrift.report.demo", "demo", "the main job, on the built-in domains"),
-    "run": ("metadrift.runs.commands", "run", "train one method on one benchmark and score it"),
-    "resume": ("metadrift.runs.commands", "resume", "go on with a run that was stopped"),
+    "demo": ("metadrift.commands.demo", "demo", "the main job, on the built-in domains"),
+    "run": ("metadrift.commands.run", "run", "train one method on one benchmark and score it"),
+    "resume": ("metadrift.commands.run", "resume", "go on with a run that was stopped"),
     "compare": (
-        "metadrift.experiments.commands",
+        "metadrift.commands.compare",
         "compare",
         "run methods, learners, shots and seeds and compare them",
     ),
     "paper list": (
-        "metadrift.experiments.paper",
+        "metadrift.commands.paper",
         "list_experiments",
         "the paper's experiments and what they cost",
     ),
     "paper": (
-        "metadrift.experiments.paper",
+        "metadrift.commands.paper",
         "paper",
         "run one, with the paper's numbers beside ours",
     ),
-    "report": ("metadrift.report.commands", "report", "one HTML page of a run or a comparison"),
-    "watch": ("metadrift.report.watch", "watch", "follow a run or a comparison in the terminal"),
+    "report": ("metadrift.commands.report", "report", "one HTML page of a run or a comparison"),
+    "watch": ("metadrift.commands.watch", "watch", "follow a run or a comparison in the terminal"),
     "classify": (
-        "metadrift.live.commands",
+        "metadrift.commands.classify",
         "classify",
         "name new pictures by a few of each class, with a run's learner",
     ),
     "detect": (
-        "metadrift.detection.commands",
+        "metadrift.commands.detect",
         "detect_changes",
         "the change detector alone, on any stream of vectors",
     ),
-    "data list": ("metadrift.domains.commands", "list_packs", "the packs in the data folder"),
+    "data list": ("metadrift.commands.data", "list_packs", "the packs in the data folder"),
     "data download": (
-        "metadrift.domains.download",
+        "metadrift.commands.data_download",
         "download",
         "fetch a dataset from where it is published",
     ),
-    "data import": ("metadrift.domains.commands", "import_dataset", "make a pack from a dataset"),
+    "data import": ("metadrift.commands.data", "import_dataset", "make a pack from a dataset"),
     "data verify": (
-        "metadrift.domains.commands",
+        "metadrift.commands.data",
         "verify_packs",
         "compare packs with their sha256",
     ),
     "data preview": (
-        "metadrift.domains.commands",
+        "metadrift.commands.data",
         "preview_pack",
         "a PNG sheet of a pack's images",
     ),
     "data generate": (
-        "metadrift.domains.builtin.commands",
+        "metadrift.commands.data_generate",
         "generate",
         "make the six built-in domains",
     ),
     "data difficulty": (
-        "metadrift.domains.builtin.commands",
+        "metadrift.commands.data_generate",
         "difficulty",
         "nearest-centroid accuracy of packs",
     ),
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _with_a_page(code: int, folder: Path | None) -> int:
     if folder is not None:
-        from metadrift.report.commands import make_report
+        from metadrift.commands.report import make_report
 
         page, _ = make_report(folder)
         print(f"report: {page}")

@@ -31,12 +31,12 @@ class TaskGeometry:
             )
 
     @property
-    def images_a_class(self) -> int:
+    def images_per_class(self) -> int:
         return self.shots + self.queries
 
     @property
-    def images_a_task(self) -> int:
-        return self.ways * self.images_a_class
+    def images_per_task(self) -> int:
+        return self.ways * self.images_per_class
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class TaskBatch:
                 "task images must be [tasks, images, channels (1 or 3), height, width], "
                 f"not {list(images.shape)}"
             )
-        if images.shape[1] != g.images_a_task:
+        if images.shape[1] != g.images_per_task:
             raise MetadriftError(
                 f"a {g.ways}-way {g.shots}-shot task with {g.queries} queries a class has "
-                f"{g.images_a_task} images, but {images.shape[1]} were given"
+                f"{g.images_per_task} images, but {images.shape[1]} were given"
             )
 
     def __len__(self) -> int:

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layouts import Picture, dataset
-from metadrift.domains.commands import KindName
-from metadrift.domains.importers import KINDS, plan_import
-from metadrift.domains.importers.plan import Options
-from metadrift.domains.importers.report import ImportReport
-from metadrift.domains.importers.run import import_plan
-from metadrift.domains.pack import Pack, open_pack
+from metadrift.commands.data import KindName
+from metadrift.data.importers import KINDS, plan_import
+from metadrift.data.importers.plan import Options
+from metadrift.data.importers.report import ImportReport
+from metadrift.data.importers.run import import_plan
+from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError
 
 Store = Callable[..., Path]

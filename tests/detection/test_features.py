@@ -14,7 +14,7 @@ from metadrift.tasks import TaskBatch, TaskGeometry
 def tasks(seed: int = 0, size: int = 28, channels: int = 3, queries: int = 2) -> TaskBatch:
     generator = torch.Generator().manual_seed(seed)
     geometry = TaskGeometry(5, 2, queries)
-    shape = (2, geometry.images_a_task, channels, size, size)
+    shape = (2, geometry.images_per_task, channels, size, size)
     return TaskBatch(torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator), geometry)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from metadrift.domains.pack import open_pack, write_pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.pack import open_pack, write_pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.errors import UsageError
 from metadrift.evaluation.protocol import evaluate, evaluation_tasks, overall
 from metadrift.learners import LEARNERS, make_learner

@@ -4,7 +4,7 @@ from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import gather
 from metadrift.experiments.grid import Grid, load_grid
 from metadrift.experiments.table import markdown
-from metadrift.runs.files import write_json
+from metadrift.storage.files import write_json
 
 TOML = """
 title = "two"

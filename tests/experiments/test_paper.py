@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from metadrift.commands.paper import list_experiments
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.figures import show_figures, variance_curve
 from metadrift.experiments.grid import Grid
@@ -15,7 +16,6 @@ from metadrift.experiments.paper import (
     choose_data,
     experiment_names,
     fitted,
-    list_experiments,
     load_experiment,
 )
 from metadrift.runs.config import RunSettings
@@ -46,7 +46,7 @@ def test_every_experiment_gives_valid_runs_in_the_paper_s_setting(name):
         config, benchmark = cell.config, load_benchmark(cell.config.benchmark)
         assert config.benchmark.startswith("paper")
         assert (config.ways, config.test_tasks, config.scale) == (5, 750, 1.0)
-        assert (benchmark.tasks_a_step, benchmark.memory) == (2, 300)
+        assert (benchmark.tasks_per_step, benchmark.memory) == (2, 300)
         assert config.replay.batches == 1
     assert list(grid.seeds) == [0, 1, 2]
     for row in grid.published:
@@ -136,7 +136,7 @@ def test_missing_data_is_replaced_by_the_built_in_domains_with_a_sentence(tmp_pa
 def test_real_data_is_used_where_all_of_it_is_there(tmp_path):
     import numpy as np
 
-    from metadrift.domains.pack import write_pack
+    from metadrift.data.pack import write_pack
 
     rows = [("c", "train", np.zeros((2, 16, 16, 1), np.uint8))]
     for name in load_benchmark("paper").domains:

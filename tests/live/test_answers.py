@@ -30,7 +30,7 @@ def tasks_of(seed=0, channels=3):
     images = torch.randint(
         0,
         256,
-        (1, GEOMETRY.images_a_task, channels, 16, 16),
+        (1, GEOMETRY.images_per_task, channels, 16, 16),
         dtype=torch.uint8,
         generator=torch.Generator().manual_seed(seed),
     )

@@ -43,7 +43,7 @@ def arriving(steps, seed=0, size=12):
 
 
 def made(method="m2d3-pets", learner="protonet", **more):
-    settings = {"image_size": 12, "channels": 1, "tasks_a_step": 2, "memory": 6, "device": "cpu"}
+    settings = {"image_size": 12, "channels": 1, "tasks_per_step": 2, "memory": 6, "device": "cpu"}
     settings |= {"config": SMALL} | more
     return ContinualMetaLearner(method, learner, geometry=GEOMETRY, **settings)
 

@@ -16,7 +16,7 @@ GEOMETRY = TaskGeometry(ways=5, shots=1, queries=3)
 
 def batches(n: int, channels: int = 1, size: int = 12) -> list[TaskBatch]:
     rng = np.random.default_rng(0)
-    shape = (n, 2, GEOMETRY.images_a_task, channels, size, size)
+    shape = (n, 2, GEOMETRY.images_per_task, channels, size, size)
     images = torch.from_numpy(rng.integers(256, size=shape, dtype=np.uint8))
     return [TaskBatch(block, GEOMETRY) for block in images]
 

@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 
 # Loaded here, so that no child has to.
-import metadrift.report.commands
+import metadrift.commands.report
 import metadrift.runs.checkpoint as checkpoint
 import metadrift.runs.loop as loop
 from metadrift import cli
 
-import metadrift.runs.commands  # noqa: F401, isort: skip
+import metadrift.commands.run  # noqa: F401, isort: skip
 
 
 def die(*_):

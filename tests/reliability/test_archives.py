@@ -1,4 +1,4 @@
-"""Archives that swell, lead out or never end are refused; tests/domains has the plain ones."""
+"""Archives that swell, lead out or never end are refused; tests/data has the plain ones."""
 
 import contextlib
 import gzip
@@ -9,10 +9,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from metadrift.domains import archive_check
-from metadrift.domains.importers import plan_import
-from metadrift.domains.importers.plan import Options
-from metadrift.domains.source import open_source
+from metadrift.data.importers import archives as archive_check
+from metadrift.data.importers import plan_import
+from metadrift.data.importers.plan import Options
+from metadrift.data.importers.source import open_source
 from metadrift.errors import MetadriftError
 
 NOTHING = b"00000000000\0"
@@ -56,7 +56,7 @@ def test_a_tail_that_never_seems_to_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_file_too_large_to_be_read_whole_is_refused(tmp_path, monkeypatch):
-    from metadrift.domains import source
+    from metadrift.data import source
 
     monkeypatch.setattr(source, "MAX_AT_ONCE", 1 << 20)
     with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:

@@ -8,8 +8,8 @@ import pytest
 
 from metadrift.cli import main
 from metadrift.errors import MetadriftError
-from metadrift.runs.files import is_folder_name
 from metadrift.runs.loop import start
+from metadrift.storage.files import is_folder_name
 
 NAMES = ["[/bold]", "[link=http://x]", "\x1b]0;owned\x07", "<script>", "a\nb", "\u202egnp.exe"]
 

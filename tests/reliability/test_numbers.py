@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 import torch
 
+from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.methods.config import MethodName
-from metadrift.methods.group import Group
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.runs.config import RunConfig
 from metadrift.runs.loop import _Run, start

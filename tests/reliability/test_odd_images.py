@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from metadrift.cli import main
-from metadrift.domains.pack import open_pack
+from metadrift.data.pack import open_pack
 
 
 def saved(image, form, **options):

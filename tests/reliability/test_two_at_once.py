@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from metadrift.domains.lock import lock
-from metadrift.domains.pack import open_pack, write_pack
+from metadrift.data.pack import open_pack, write_pack
 from metadrift.errors import MetadriftError
+from metadrift.storage.lock import lock
 from tiny_runs import assert_same_run
 
 
@@ -48,7 +48,7 @@ def test_a_run_killed_before_it_wrote_anything_leaves_a_folder_that_can_be_used(
 
 def test_of_two_programs_that_take_turns_none_ever_holds_the_lock_with_the_other(tmp_path):
     code = (
-        "import sys, time, pathlib; from metadrift.domains.lock import lock\n"
+        "import sys, time, pathlib; from metadrift.storage.lock import lock\n"
         "home = pathlib.Path(sys.argv[1])\n"
         "for _ in range(40):\n"
         "    with lock(home / '.lock', 'held', patience=60):\n"

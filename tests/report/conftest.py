@@ -16,7 +16,7 @@ import pytest
 from metadrift.experiments.comparison import gather
 from metadrift.experiments.grid import Grid
 from metadrift.runs.config import to_toml
-from metadrift.runs.files import write_json
+from metadrift.storage.files import write_json
 
 SEGMENTS = (("inks", 30), ("stones", 20), ("leaves", 50))
 

@@ -6,7 +6,7 @@ import io
 import pytest
 from PIL import Image
 
-from metadrift.report.commands import make_report
+from metadrift.commands.report import make_report
 from metadrift.report.examples import examples_of
 from metadrift.report.subject import read_subject
 from metadrift.runs.config import LearnerConfig, RunConfig

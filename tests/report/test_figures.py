@@ -6,7 +6,7 @@ from importlib import resources
 
 from PIL import Image
 
-from metadrift.report.commands import make_report
+from metadrift.commands.report import make_report
 from metadrift.report.figures import DOMAIN_COLOURS, METHOD_COLOURS
 from metadrift.report.subject import read_subject
 from metadrift.report.tables import Cell, Table, comma_separated, latex, markdown, tables_of

@@ -5,7 +5,7 @@ import os
 import time
 
 from metadrift.cli import main
-from metadrift.report.watch import states_of
+from metadrift.commands.watch import states_of
 
 
 def test_once_shows_every_run_and_how_far_it_is(tmp_path, write_comparison, capsys):

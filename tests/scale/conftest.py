@@ -31,7 +31,7 @@ def two_domains(tmp_path_factory):
     def write(dark, bright, tasks=4):
         path = folder / f"two-{dark}-{bright}-{tasks}.toml"
         steps = {"dark": dark, "bright": bright}
-        return str(write_benchmark(path, steps, memory=6, tasks_a_step=tasks))
+        return str(write_benchmark(path, steps, memory=6, tasks_per_step=tasks))
 
     return write
 

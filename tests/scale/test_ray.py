@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from metadrift.experiments.commands import run_grid
+from metadrift.commands.compare import run_grid
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import run_locally
 from metadrift.runs.loop import go_on, start

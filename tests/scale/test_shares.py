@@ -9,15 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+from metadrift.distributed.group import Group
+from metadrift.distributed.resharding import slots_to_keep, with_slots
+from metadrift.distributed.shards import my_memory
 from metadrift.errors import UsageError
 from metadrift.memory import Buffer, LossAwareMemory, M2D3Memory, ReservoirMemory
-from metadrift.memory.resize import slots_to_keep, with_slots
 from metadrift.methods.config import ReplayConfig
-from metadrift.methods.group import Group
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS, UniformReplay
 from metadrift.runs.build import plan
-from metadrift.runs.shards import my_memory
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(ways=2, shots=1, queries=1)

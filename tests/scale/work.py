@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from metadrift.methods.group import joined
+from metadrift.distributed.group import joined
 from metadrift.runs.config import load_config
 from metadrift.runs.loop import go_on, start
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from metadrift.domains.pack import open_pack, write_pack
+from metadrift.data.pack import open_pack, write_pack
 from metadrift.streams.benchmark import Benchmark, Segment
 
 
@@ -29,6 +29,6 @@ def packs(tmp_path_factory):
 def benchmark_of():
     def make(*stays, tasks=2):
         segments = tuple(Segment(domain, steps) for domain, steps in stays)
-        return Benchmark("tiny", "tiny", segments, memory=10, tasks_a_step=tasks, packs={})
+        return Benchmark("tiny", "tiny", segments, memory=10, tasks_per_step=tasks, packs={})
 
     return make

@@ -33,7 +33,7 @@ STAND_INS = {
 def test_the_shipped_benchmarks_have_the_lengths_of_the_paper(name):
     benchmark = load_benchmark(name)
     assert [s.steps for s in benchmark.segments] == PAPER[name]
-    assert (benchmark.memory, benchmark.tasks_a_step) == (300, 2)
+    assert (benchmark.memory, benchmark.tasks_per_step) == (300, 2)
 
 
 def test_every_shipped_benchmark_is_known_by_name():
@@ -72,7 +72,7 @@ def test_a_benchmark_of_ones_own_finds_its_packs_beside_the_file(tmp_path, packs
 def test_packs_of_different_size_are_refused(tmp_path, packs):
     import numpy as np
 
-    from metadrift.domains.pack import write_pack
+    from metadrift.data.pack import write_pack
 
     rows = [("c", "train", np.zeros((2, 16, 16, 1), np.uint8))]
     write_pack(tmp_path / "big", "big", rows, source="", licence="")

@@ -32,7 +32,7 @@ def good(a, b, c, d):
 
 def stream(folder, text, **options):
     (folder / "tasks.jsonl").write_text(text)
-    options = {"image_size": 8, "channels": 1, "tasks_a_step": 1} | options
+    options = {"image_size": 8, "channels": 1, "tasks_per_step": 1} | options
     return ManifestStream(folder / "tasks.jsonl", GEOMETRY, **options)
 
 
@@ -48,7 +48,7 @@ def test_each_line_becomes_a_task_with_support_before_query(folder):
 
 def test_lines_are_gathered_into_steps_and_an_unfinished_step_is_left_out(folder):
     text = "\n".join([good(0, 1, 2, 3)] * 5)
-    assert [len(batch) for batch in stream(folder, text, tasks_a_step=2)] == [2, 2]
+    assert [len(batch) for batch in stream(folder, text, tasks_per_step=2)] == [2, 2]
 
 
 def test_a_manifest_goes_on_exactly_from_its_state(folder):

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.projection import Projection
 from metadrift.errors import MetadriftError
+from metadrift.randomness import Purpose, generator, torch_generator
 from metadrift.tasks import TaskBatch
 
 _SIZE = 28  # larger images are averaged down towards this first: cost, and one scale of texture
@@ -78,9 +79,9 @@ class FrozenFeatures:
             )
         self.channels = channels
         self.dim = dim
-        generator = torch.Generator().manual_seed(seed)
-        self._first = _filters(_FILTERS, channels, 5, generator)
-        self._second = _filters(dim - _FILTERS - statistics, _FILTERS, 3, generator)
+        drawn = torch_generator(seed, Purpose.FROZEN_FILTERS)
+        self._first = _filters(_FILTERS, channels, 5, drawn)
+        self._second = _filters(dim - _FILTERS - statistics, _FILTERS, 3, drawn)
 
     @torch.no_grad()
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
@@ -123,7 +124,7 @@ class NetworkFeatures:
         if len(mean) <= self.dim:
             return mean
         if self._project is None or len(self._project) != len(mean):
-            rng = np.random.default_rng([self.seed, 4])
+            rng = generator(self.seed, Purpose.NETWORK_PROJECTION)
             self._project = rng.standard_normal((len(mean), self.dim)) / np.sqrt(len(mean))
         return mean @ self._project
 

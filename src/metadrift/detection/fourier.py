@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from metadrift.detection.whitening import by_row
 from metadrift.errors import MetadriftError
+from metadrift.randomness import Purpose, generator
 
 Array = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ class FourierMMD:
             raise MetadriftError(f"the number of Fourier features must be even, not {r}")
         self.B = B
         self.fast, self.slow = 2 / (B + 1), 2 / (4 * B + 1)
-        rng = np.random.default_rng([seed, 3])
+        rng = generator(seed, Purpose.FOURIER)
         self._frequencies = rng.standard_normal((r // 2, start.shape[1])) / bandwidth
         self._means = np.tile(self.phi(start).mean(0), (2, 1))
         self._rates = np.array([[self.fast], [self.slow]])

@@ -12,8 +12,9 @@ from metadrift.detection.config import DetectionConfig
 from metadrift.detection.confirm import best_split, find_split, permutation_p
 from metadrift.detection.detectors import Change, ChangeDetector
 from metadrift.detection.mmd import Array
-from metadrift.detection.watch import Watch
 from metadrift.detection.whitening import by_row
+from metadrift.detection.window_statistic import WindowStatistic
+from metadrift.randomness import Purpose, generator
 
 _MOST_DIMENSIONS = 256  # longer vectors go through a fixed random projection to half of this
 
@@ -24,7 +25,7 @@ class TwoStageDetector(ChangeDetector):
     0. *Learn*: the first `burn_in` vectors of a domain give the scale of each direction, the
        kernel width and the spread of W. A domain shorter than that is not lost: every B steps
        the vectors so far are searched for a split.
-    1. *Watch*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
+    1. *WindowStatistic*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
     2. *Confirm*: B vectors from after the alarm against the domain's vectors from before the
        windows, in a permutation test. If it fails, the alarm is forgotten. If it holds, the best
        split around the alarm is where the new domain starts, and its vectors since then are
@@ -50,14 +51,14 @@ class TwoStageDetector(ChangeDetector):
         self.config = config = config.resolved()
         self.B, self.refractory = config.window, config.refractory
         self.block = max(1, self.B // 5)  # neighbours that move together in a permutation
-        self._rng = np.random.default_rng([config.seed, 2])
+        self._rng = generator(config.seed, Purpose.PERMUTATIONS)
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
         self._history: deque[Array] = deque(maxlen=max(config.burn_in, 8 * self.B))
         self._domain_start = 0
         self._alarm_at: int | None = None
         self._alarm = (math.nan, math.nan)  # its statistic and threshold
         self._quiet_until = 0
-        self._watch: Watch | None = None
+        self._watch: WindowStatistic | None = None
         self._projection: Array | None = None  # follows from the seed
 
     def _take(self, vectors: Array) -> list[Change]:
@@ -105,9 +106,9 @@ class TwoStageDetector(ChangeDetector):
         return Change(self.step - 1, started_at, score, threshold)
 
     def _arm(self) -> None:
-        self._watch = Watch.learn(self._since(self._domain_start), self.config, self._rng)
+        self._watch = WindowStatistic.learn(self._since(self._domain_start), self.config, self._rng)
 
-    def _decide(self, watch: Watch, vector: Array, W: float) -> Change | None:
+    def _decide(self, watch: WindowStatistic, vector: Array, W: float) -> Change | None:
         self._remember(vector)
         now = self.step - 1
         self.statistic, self.threshold = W, watch.threshold
@@ -122,7 +123,7 @@ class TwoStageDetector(ChangeDetector):
         watch.feed(W, now)
         return found
 
-    def _confirm(self, watch: Watch) -> Change | None:
+    def _confirm(self, watch: WindowStatistic) -> Change | None:
         assert self._alarm_at is not None
         now, alarm_at, self._alarm_at = self.step - 1, self._alarm_at, None
         seen = self._since(self._domain_start)
@@ -147,8 +148,7 @@ class TwoStageDetector(ChangeDetector):
         if D <= _MOST_DIMENSIONS:
             return vectors
         if self._projection is None:
-            # A seed with a number of its own, so that no two uses draw the same numbers.
-            rng = np.random.default_rng([self.config.seed, 1])
+            rng = generator(self.config.seed, Purpose.DETECTOR_PROJECTION)
             self._projection = rng.standard_normal((keep, D)) / math.sqrt(D)
         return by_row(self._projection, vectors)
 
@@ -184,4 +184,4 @@ class TwoStageDetector(ChangeDetector):
         self._alarm = (float(statistic), float(threshold))
         self._quiet_until = int(state["quiet_until"])
         watch = state["watch"]
-        self._watch = None if watch is None else Watch.from_state(watch, self.config)
+        self._watch = None if watch is None else WindowStatistic.from_state(watch, self.config)

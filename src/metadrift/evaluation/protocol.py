@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.base import MetaLearner
+from metadrift.randomness import Purpose, generator
 
 TASKS = 750  # a domain, as in the paper's section 5
 _FLOATS_A_PASS = 1 << 26  # 256 MB in the widest layer of a forward pass
@@ -108,8 +109,8 @@ def evaluation_tasks(
     if tasks < 1:
         raise UsageError(f"an evaluation needs at least one task a domain, not {tasks}")
     g = sampler.geometry
-    key = [seed, zlib.crc32(domain.encode()), g.ways, g.shots, g.queries]
-    return sampler.choose(tasks, np.random.default_rng(key))
+    key = zlib.crc32(domain.encode()), g.ways, g.shots, g.queries
+    return sampler.choose(tasks, generator(seed, Purpose.EVALUATION, *key))
 
 
 def overall(domains: Mapping[str, DomainAccuracy]) -> tuple[float, float]:
@@ -146,4 +147,4 @@ def _evaluate_domain(
 
 def _tasks_a_pass(sampler: TaskSampler) -> int:
     floats_an_image = 64 * sampler.pack.image_size**2
-    return max(1, _FLOATS_A_PASS // (floats_an_image * sampler.geometry.images_a_task))
+    return max(1, _FLOATS_A_PASS // (floats_an_image * sampler.geometry.images_per_task))

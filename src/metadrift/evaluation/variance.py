@@ -47,7 +47,7 @@ def replay_variance(
     if not len(memory) or not isinstance(sampler, PETS):
         return None
     slots = _sample(memory, most, rng)
-    forms = (method.freshen(gather(memory, [slot], [1.0])[0], rng).tasks for slot in slots)
+    forms = (method.transform(gather(memory, [slot], [1.0])[0], rng).tasks for slot in slots)
     gradients = torch.stack(
         [task_gradients(method.learner, tasks.to(method.device)).mean(0) for tasks in forms]
     ).double()

@@ -10,7 +10,7 @@ from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
 from metadrift.experiments.grid import Grid, parse_grid
 from metadrift.runs.config import mark_of
-from metadrift.runs.files import read_json, write_json
+from metadrift.storage.files import read_json, write_json
 
 
 def gather(grid: Grid, folder: Path) -> dict[str, Any]:

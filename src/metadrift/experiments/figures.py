@@ -10,8 +10,8 @@ from typing import Any
 
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.table import console_for_tables, shares_table
-from metadrift.runs.files import read_json, write_atomically
 from metadrift.runs.record import read_lines
+from metadrift.storage.files import read_json, write_atomically
 
 CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform", "least/uniform"]
 

@@ -83,9 +83,9 @@ def _run(home: str, threads: int) -> str:
     """In a worker: begin the run or go on with it; gives the reason when it fails."""
     import torch
 
-    from metadrift.domains.lock import lock
-    from metadrift.runs.alone import LOCK
+    from metadrift.runs.folder_lock import LOCK
     from metadrift.runs.loop import go_on
+    from metadrift.storage.lock import lock
 
     torch.set_num_threads(threads)
     folder = Path(home)

@@ -11,8 +11,8 @@ from pathlib import Path
 from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
 from metadrift.runs.config import load_config, to_toml
-from metadrift.runs.files import write_atomically
 from metadrift.runs.record import read_last_line
+from metadrift.storage.files import write_atomically
 
 
 @dataclass

@@ -19,6 +19,7 @@ from metadrift.learners.normalisation import Normalisation, frozen_statistics
 from metadrift.learners.outcome import Outcome
 from metadrift.learners.protonet import ProtoNet
 from metadrift.learners.ridge import Ridge
+from metadrift.randomness import Purpose, torch_generator
 
 __all__ = [
     "LEARNERS",
@@ -74,7 +75,7 @@ def make_learner(
     if name not in LEARNERS:
         raise UsageError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
     if isinstance(generator, int):
-        generator = torch.Generator().manual_seed(generator)
+        generator = torch_generator(generator, Purpose.WEIGHTS)
     kind, blocks, usual, has_head = LEARNERS[name]
     if backbone is None:
         depth = blocks_for(image_size, blocks)

@@ -10,7 +10,7 @@ _M_MMAP_MAX = -4
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to hold on to large freed blocks; whether it was heard.
+    """Tell glibc to hold on to large freed blocks; whether it was on_result.
 
     Each step allocates and frees the same large tensors. By default glibc maps every block above
     32 MB afresh, and the system then hands out and zeroes its pages one by one, which can cost

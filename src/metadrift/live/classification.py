@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from metadrift.domains.images import Look
-from metadrift.domains.importers.plan import Unreadable
+from metadrift.data.images import ImageFormat
+from metadrift.data.importers.plan import Unreadable
 from metadrift.learners import MetaLearner
 from metadrift.live.answers import answers
 from metadrift.live.pictures import Asked, Labelled, Queries, Support, read_queries, read_support
@@ -110,7 +110,12 @@ class Classification:
 
 
 def classify(
-    learner: MetaLearner, look: Look, support: Support, query: Queries, *, together: bool = False
+    learner: MetaLearner,
+    look: ImageFormat,
+    support: Support,
+    query: Queries,
+    *,
+    together: bool = False,
 ) -> Classification:
     """Name the query pictures by the classes of the support pictures."""
     known: Labelled = read_support(support, look)

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from metadrift.domains.images import Look
+from metadrift.data.images import ImageFormat
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
@@ -48,7 +48,7 @@ class ContinualMetaLearner:
         Ways, shots and queries of every task.
     image_size, channels
         Of the tasks' images: [T, ways*(shots+queries), channels, image_size, image_size].
-    tasks_a_step
+    tasks_per_step
         T, the tasks of each batch.
     memory
         How many batches are kept.
@@ -84,7 +84,7 @@ class ContinualMetaLearner:
         geometry: TaskGeometry,
         image_size: int,
         channels: int = 3,
-        tasks_a_step: int = 1,
+        tasks_per_step: int = 1,
         memory: int = 300,
         backbone: nn.Module | None = None,
         optimizer: MakeOptimizer | None = None,
@@ -111,8 +111,8 @@ class ContinualMetaLearner:
             seed=seed,
             memory=replace(config.memory, capacity=memory),
         )
-        self.geometry, self.tasks_a_step = geometry, tasks_a_step
-        self.look = Look(image_size, channels)
+        self.geometry, self.tasks_per_step = geometry, tasks_per_step
+        self.look = ImageFormat(image_size, channels)
         if isinstance(learner, MetaLearner) and backbone is not None:
             raise UsageError("a learner of one's own has its backbone already")
         made = (
@@ -128,7 +128,7 @@ class ContinualMetaLearner:
         make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
         self.optimizer = make(self.learner.parameters())
         self.method = live_method(
-            self.config, self.learner, self.optimizer, tasks_a_step, geometry, self.look
+            self.config, self.learner, self.optimizer, tasks_per_step, geometry, self.look
         )
         self.steps = 0
 
@@ -137,7 +137,7 @@ class ContinualMetaLearner:
 
         A loss or a gradient that is not finite raises NonFiniteError before it reaches the weights.
         """
-        shape = [self.tasks_a_step, self.geometry.images_a_task, self.look.channels]
+        shape = [self.tasks_per_step, self.geometry.images_per_task, self.look.channels]
         shape += [self.look.size, self.look.size]
         if tasks.geometry != self.geometry or list(tasks.images.shape) != shape:
             raise MetadriftError(
@@ -175,7 +175,7 @@ class ContinualMetaLearner:
             "kind": _KIND,
             "config": to_toml(self.config),
             "look": [self.look.size, self.look.channels],
-            "tasks_a_step": self.tasks_a_step,
+            "tasks_per_step": self.tasks_per_step,
             "steps": self.steps,
             "method": self.method.state_dict(),
         }
@@ -213,7 +213,7 @@ class ContinualMetaLearner:
                 geometry=TaskGeometry(config.ways, config.shots, config.queries),
                 image_size=int(size),
                 channels=int(channels),
-                tasks_a_step=int(state["tasks_a_step"]),
+                tasks_per_step=int(state["tasks_per_step"]),
                 memory=config.memory.capacity or 1,
                 backbone=backbone,
                 optimizer=optimizer,

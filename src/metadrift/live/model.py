@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metadrift.domains.images import Look
+from metadrift.data.images import ImageFormat
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
@@ -15,7 +15,7 @@ from metadrift.live.pictures import Queries, Support
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
 from metadrift.runs.config import RunConfig, load_config
-from metadrift.runs.files import read_json
+from metadrift.storage.files import read_json
 from metadrift.streams import open_packs
 
 
@@ -36,7 +36,7 @@ class TrainedModel:
     """
 
     learner: MetaLearner
-    look: Look
+    look: ImageFormat
     checkpoint: Path
     config: RunConfig
 
@@ -128,7 +128,7 @@ def _checkpoint_of(folder: Path, step: int | None) -> Path:
 
 def _look(
     folder: Path, config: RunConfig, state: dict[str, Any], size: int | None, grey: bool | None
-) -> Look:
+) -> ImageFormat:
     """From the options, else the summary, else the packs, else the pictures in memory."""
     channels = None if grey is None else 1 if grey else 3
     if size is None and (folder / "summary.json").is_file():
@@ -142,20 +142,20 @@ def _look(
             f"nothing in {folder} says how large its pictures were, and its packs are not here; "
             "give --size (from Python size=), the side in pixels"
         )
-    return Look(size, channels or 3)
+    return ImageFormat(size, channels or 3)
 
 
-def _seen_in_packs(config: RunConfig) -> Look | None:
+def _seen_in_packs(config: RunConfig) -> ImageFormat | None:
     try:
         packs = open_packs(plan(config), config.data, config.size).values()
     except MetadriftError:
         return None
-    return Look(next(iter(packs)).image_size, max(pack.channels for pack in packs))
+    return ImageFormat(next(iter(packs)).image_size, max(pack.channels for pack in packs))
 
 
-def _seen_in_memory(state: dict[str, Any]) -> Look | None:
+def _seen_in_memory(state: dict[str, Any]) -> ImageFormat | None:
     stored = state.get("memory")
     if stored is None or not len(stored["buffer"]["images"]):
         return None
     channels, height = stored["buffer"]["images"].shape[3:5]
-    return Look(int(height), int(channels))
+    return ImageFormat(int(height), int(channels))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from metadrift.domains.images import Look
+from metadrift.data.images import ImageFormat
 from metadrift.learners import MetaLearner
 from metadrift.memory import Buffer
 from metadrift.methods.base import Method
@@ -17,9 +17,9 @@ def live_method(
     config: RunConfig,
     learner: MetaLearner,
     optimizer: torch.optim.Optimizer,
-    tasks_a_step: int,
+    tasks_per_step: int,
     geometry: TaskGeometry,
-    look: Look,
+    look: ImageFormat,
 ) -> Method:
     """As in a run, with any optimiser and no stream behind it."""
     buffer = None
@@ -27,7 +27,7 @@ def live_method(
         assert config.memory.capacity is not None
         buffer = Buffer(
             config.memory.capacity,
-            tasks_a_step,
+            tasks_per_step,
             geometry,
             look.channels,
             look.size,

@@ -11,16 +11,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from metadrift.domains.images import (
-    Look,
+from metadrift.data.images import (
+    ImageFormat,
     UnreadableImageError,
     decode,
     read_image_file,
     resize_array,
 )
-from metadrift.domains.importers import folder
-from metadrift.domains.importers.plan import ImageFile, Options, Plan, Unreadable, is_image
-from metadrift.domains.source import READ_ERRORS, Source, open_source
+from metadrift.data.importers import folder
+from metadrift.data.importers.plan import ImageFile, Options, Plan, Unreadable, is_image
+from metadrift.data.importers.source import READ_ERRORS, Source, open_source
 from metadrift.errors import MetadriftError, UsageError
 
 Picture = str | Path | np.ndarray | Tensor | Image.Image
@@ -50,7 +50,7 @@ class Asked:
     unreadable: list[Unreadable]
 
 
-def read_support(support: Support, look: Look) -> Labelled:
+def read_support(support: Support, look: ImageFormat) -> Labelled:
     """The pictures of at least two classes; one that cannot be read is an error."""
     if isinstance(support, str | Path):
         found = _class_folders(Path(support), look)
@@ -65,7 +65,7 @@ def read_support(support: Support, look: Look) -> Labelled:
     return Labelled(list(found), torch.cat(blocks), labels)
 
 
-def read_queries(queries: Queries, classes: Sequence[str], look: Look) -> Asked:
+def read_queries(queries: Queries, classes: Sequence[str], look: ImageFormat) -> Asked:
     """All pictures; in folders those that cannot be read are left out and listed.
 
     A picture in a folder that is named as one of the classes is of that class.
@@ -97,7 +97,7 @@ def read_queries(queries: Queries, classes: Sequence[str], look: Look) -> Asked:
     return Asked(names, _stack(pictures), truth, unreadable)
 
 
-def _class_folders(path: Path, look: Look) -> dict[str, list[np.ndarray]]:
+def _class_folders(path: Path, look: ImageFormat) -> dict[str, list[np.ndarray]]:
     plan: Plan = folder.plan(path, Options())
     assert plan.source is not None
     found: dict[str, list[np.ndarray]] = {}
@@ -113,7 +113,7 @@ def _class_folders(path: Path, look: Look) -> dict[str, list[np.ndarray]]:
     return found
 
 
-def _decoded(source: Source, name: str, look: Look) -> np.ndarray | Unreadable:
+def _decoded(source: Source, name: str, look: ImageFormat) -> np.ndarray | Unreadable:
     try:
         with source.open(name) as file:
             return next(iter(ImageFile(name).make(file, look)))
@@ -121,7 +121,7 @@ def _decoded(source: Source, name: str, look: Look) -> np.ndarray | Unreadable:
         return Unreadable(name, str(error))
 
 
-def _one(picture: Picture, look: Look) -> np.ndarray:
+def _one(picture: Picture, look: ImageFormat) -> np.ndarray:
     """uint8 [size, size, channels]."""
     if isinstance(picture, str | Path):
         try:

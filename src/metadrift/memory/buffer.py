@@ -62,7 +62,7 @@ class Buffer:
             )
         self.capacity, self.tasks, self.geometry = capacity, tasks, geometry
         self.filled = 0
-        shape = (capacity, tasks, geometry.images_a_task, channels, image_size, image_size)
+        shape = (capacity, tasks, geometry.images_per_task, channels, image_size, image_size)
         self._images = _allocate(shape, file)
         self._logits: np.ndarray | None = None
         self._has_logits = np.zeros(capacity, np.bool_)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from metadrift.errors import UsageError
+from metadrift.randomness import Purpose, generator
 
 
 class GradientSketch:
@@ -48,7 +49,7 @@ class GradientSketch:
         return np.asarray(sums.cpu().numpy())
 
     def _choose(self, parameters: int, device: torch.device) -> None:
-        rng = np.random.default_rng([self.seed, parameters])
+        rng = generator(self.seed, Purpose.GRADIENT_SKETCH, parameters)
         self._places = torch.from_numpy(rng.integers(self.dim, size=parameters)).to(device)
         signs = rng.integers(2, size=parameters).astype(np.float32) * 2 - 1
         self._signs = torch.from_numpy(signs).to(device)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from metadrift.detection import Change
+from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
-from metadrift.methods.group import Group
 from metadrift.tasks import TaskBatch
 
 
@@ -95,12 +95,14 @@ class Method(ABC):
         self.learner.load_state_dict(state["learner"])
         load_optimizer_state(self.optimizer, state["optimizer"])
 
-    def forward(self, tasks: TaskBatch) -> Learned:
+    def forward(self, tasks: TaskBatch) -> StepOutcome:
         """The objective of the arriving tasks alone: their mean loss."""
         outcome = self.learner(tasks.to(self.device))
         return self.learned(outcome, None, outcome.loss.mean())
 
-    def learned(self, arriving: Outcome, replayed: Outcome | None, objective: Tensor) -> Learned:
+    def learned(
+        self, arriving: Outcome, replayed: Outcome | None, objective: Tensor
+    ) -> StepOutcome:
         """A forward pass with its numbers, over the tasks of all processes; NaN stops here."""
         means = [arriving.loss.mean(), arriving.accuracy().mean(), arriving.importance.mean()]
         if replayed is not None:
@@ -108,7 +110,7 @@ class Method(ABC):
         # The objective goes first: what is not finite in one process is refused in all.
         total, *numbers = self.group.mean([m.item() for m in (objective, *means)]).tolist()
         refuse_non_finite(total, "the loss")
-        return Learned(arriving, replayed, objective, *numbers)
+        return StepOutcome(arriving, replayed, objective, *numbers)
 
     def apply(self, objective: Tensor) -> None:
         """Backward and optimiser step."""
@@ -131,7 +133,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Learned:
+class StepOutcome:
     """The outcome of a training forward pass, arriving and replayed apart.
 
     The outcomes and the objective are of this process's tasks, the numbers of all processes'.

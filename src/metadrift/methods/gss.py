@@ -9,7 +9,7 @@ import torch
 
 from metadrift.learners import MetaLearner
 from metadrift.memory import GradientSketch, GSSMemory
-from metadrift.methods.base import Learned, StepRecord
+from metadrift.methods.base import StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -59,7 +59,7 @@ class GSS(ReplayingMethod):
         self.take_step()
         return learned.record(admitted=self.admit(tasks, learned, gradient))
 
-    def admit(self, tasks: TaskBatch, learned: Learned, gradient: torch.Tensor) -> bool:
+    def admit(self, tasks: TaskBatch, learned: StepOutcome, gradient: torch.Tensor) -> bool:
         with self.clock("memory"):
             assert isinstance(self.memory, GSSMemory)
             sketch = self.sketch(gradient)

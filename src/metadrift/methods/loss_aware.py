@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metadrift.methods.base import Learned
+from metadrift.methods.base import StepOutcome
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
 
@@ -14,7 +14,7 @@ class LossAware(ReplayingMethod):
     brings.
     """
 
-    def remember(self, tasks: TaskBatch, learned: Learned, label: int = 0) -> bool:
+    def remember(self, tasks: TaskBatch, learned: StepOutcome, label: int = 0) -> bool:
         with self.clock("memory"):
             logits = learned.arriving.logits if self.memory.buffer.keeps_logits else None
             return self.memory.offer(tasks, label, learned.loss, logits) is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
 import torch
 
 from metadrift.detection import ChangeDetector
@@ -30,13 +29,13 @@ from metadrift.methods.mer import MER
 from metadrift.methods.mir import MIR
 from metadrift.methods.reservoir import Reservoir
 from metadrift.methods.sequential import Sequential
+from metadrift.randomness import Purpose, generator
 from metadrift.replay import PETS, UniformReplay
 
 # 3 of 28 pixels, and all four directions equally often: the helps that replay was found to get most
 # from (docs/replay.md).
 _AUGMENT, _TURN = 0.107, 0.75
 # Separate generators for separate purposes, all from the one seed.
-_MEMORY, _REPLAY = 1, 2
 
 
 def make_method(
@@ -78,8 +77,8 @@ def make_method(
             f"{name} has no replay term in its objective, so --replay.balance and --replay.dark "
             "would do nothing: leave them out"
         )
-    keep = np.random.default_rng([seed, _MEMORY])
-    draw = np.random.default_rng([seed, _REPLAY])
+    keep = generator(seed, Purpose.MEMORY)
+    draw = generator(seed, Purpose.REPLAY)
     reservoir = ReservoirMemory(buffer, keep)
     if name == "reservoir":
         return Reservoir(learner, optimizer, reservoir, replay, draw)

@@ -9,7 +9,7 @@ import torch
 
 from metadrift.learners import MetaLearner
 from metadrift.memory import Memory
-from metadrift.methods.base import Learned, NonFiniteError, StepRecord, refuse_non_finite
+from metadrift.methods.base import NonFiniteError, StepOutcome, StepRecord, refuse_non_finite
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -50,7 +50,7 @@ class MER(ReplayingMethod):
     def step(self, tasks: TaskBatch) -> StepRecord:
         batches = [tasks, *(replay.tasks for replay in self.draw())]
         start = [p.detach().clone() for p in self.parameters()]
-        found: dict[int, Learned] = {}
+        found: dict[int, StepOutcome] = {}
         try:
             for index in self.rng.permutation(len(batches)).tolist():
                 found[index] = self.forward(batches[index])
@@ -64,7 +64,7 @@ class MER(ReplayingMethod):
             learned = replace(learned, replay_loss=sum(stored) / len(stored))
         return learned.record(admitted=self.remember(tasks, learned))
 
-    def descend(self, learned: Learned) -> None:
+    def descend(self, learned: StepOutcome) -> None:
         """theta <- theta - alpha g."""
         refuse_non_finite(learned.objective, "the loss")
         parameters = self.parameters()

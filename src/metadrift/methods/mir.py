@@ -63,7 +63,7 @@ class MIR(ReplayingMethod):
             undo()
         chosen = most_interfered(slots, (after - before).tolist(), self.config.batches)
         replays = gather(self.memory, chosen, [1.0] * len(chosen))
-        return [self.freshen(replay, self.rng) for replay in replays]
+        return [self.transform(replay, self.rng) for replay in replays]
 
     @torch.no_grad()
     def losses(self, stored: TaskBatch) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from metadrift.learners import MetaLearner, Outcome
 from metadrift.memory import Memory
-from metadrift.methods.base import Learned, Method, StepRecord
+from metadrift.methods.base import Method, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.replay import (
     Augment,
@@ -76,9 +76,9 @@ class ReplayingMethod(Method):
             drawn = gather(self.memory, slots[mine], weights[mine])
             changed = self.config.recombine or self.config.turn or self.config.augment
             rng = self.group.own(self.rng) if changed else self.rng
-            return [self.freshen(replay, rng) for replay in drawn]
+            return [self.transform(replay, rng) for replay in drawn]
 
-    def freshen(self, replay: Replay, rng: np.random.Generator) -> Replay:
+    def transform(self, replay: Replay, rng: np.random.Generator) -> Replay:
         """Recombine or turn classes and shift images, so that replay is not by rote."""
         if self.config.recombine and rng.random() < self.config.recombine:
             replay = recombined(self.memory, replay, rng)
@@ -90,13 +90,13 @@ class ReplayingMethod(Method):
             replay = replace(replay, tasks=shifted)
         return replay
 
-    def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> Learned:
+    def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> StepOutcome:
         """One optimiser step on the arriving and the replayed tasks."""
         learned = self.forward(tasks, replays)
         self.apply(learned.objective)
         return learned
 
-    def forward(self, tasks: TaskBatch, replays: Sequence[Replay] = ()) -> Learned:
+    def forward(self, tasks: TaskBatch, replays: Sequence[Replay] = ()) -> StepOutcome:
         """Arriving and replayed tasks in a single forward pass."""
         together = TaskBatch.concatenate([tasks, *(replay.tasks for replay in replays)])
         outcome = self.learner(together.to(self.device))
@@ -118,7 +118,7 @@ class ReplayingMethod(Method):
         balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0
         return balance * (each.new_tensor(weights) * each).mean()
 
-    def remember(self, tasks: TaskBatch, learned: Learned, label: int = 0) -> bool:
+    def remember(self, tasks: TaskBatch, learned: StepOutcome, label: int = 0) -> bool:
         """Offer the arriving batch to memory."""
         with self.clock("memory"):
             arriving = learned.arriving

@@ -73,7 +73,7 @@ def recombine(
     M, W = classes.shape[:2]
     if features is None:
         small = F.adaptive_avg_pool2d(classes.flatten(0, 2).float(), 7)
-        features = small.reshape(M, W, tasks.geometry.images_a_class, -1).mean(2)
+        features = small.reshape(M, W, tasks.geometry.images_per_class, -1).mean(2)
     may_meet = _may_meet(features, guard)
     chosen = np.stack([_choose_classes(may_meet, M, W, rng) for _ in range(n)])
     new = classes.flatten(0, 1)[torch.from_numpy(chosen).to(classes.device)]  # [n, W, S+Q, ...]

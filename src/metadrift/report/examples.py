@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluation_tasks
 from metadrift.report.subject import RunData

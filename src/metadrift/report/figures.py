@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metadrift.domains.drawing import figure, figure_files
 from metadrift.report.charts import Chart, DotChart, LineChart, RibbonChart, Span, StackChart
+from metadrift.report.drawing import figure, figure_files
 from metadrift.report.parts import parts_of
 from metadrift.report.scores import accuracy_dots
 from metadrift.report.subject import Group, Subject
 from metadrift.report.tables import Table, comma_separated, latex, markdown, tables_of
-from metadrift.runs.files import write_atomically
+from metadrift.storage.files import write_atomically
 
 METHOD_COLOURS = "#3268c4 #d5760b #0b8f6a #bd3c86 #7656d1 #1089ad #8f5b34 #5d6b7c #c33d3d #7d8a12"
 DOMAIN_COLOURS = "#8fb3e0 #f3bd74 #8fcfab #e59ab0 #baa6e2 #92d3da #d2bb97 #bcc474 #b3b6c4 #dba9d5"

@@ -22,7 +22,7 @@ from metadrift.report.subject import Group, RunData, Subject
 from metadrift.report.svg import draw
 from metadrift.report.tables import tables_of
 from metadrift.runs.config import to_toml
-from metadrift.runs.files import write_atomically
+from metadrift.storage.files import write_atomically
 
 WIDE = ("statistic-", "stream", "domains")
 """Charts that are given the page's whole width."""

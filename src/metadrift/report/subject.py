@@ -11,8 +11,8 @@ from metadrift.experiments.comparison import collect, saved_grid
 from metadrift.experiments.grid import Grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import RunConfig, load_config, mark_of
-from metadrift.runs.files import read_json
 from metadrift.runs.record import read_lines
+from metadrift.storage.files import read_json
 
 
 @dataclass(frozen=True)

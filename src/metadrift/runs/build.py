@@ -9,18 +9,18 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from metadrift.data.pack import Pack
+from metadrift.data.sampler import TaskSampler
 from metadrift.detection import ChangeDetector, make_detector
 from metadrift.detection.features import FeatureExtractor, make_features
-from metadrift.domains.pack import Pack
-from metadrift.domains.sampler import TaskSampler
+from metadrift.distributed.features import SharedFeatures
+from metadrift.distributed.group import Group
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner, make_learner, pick_device
 from metadrift.memory import Buffer
 from metadrift.methods.base import Method
 from metadrift.methods.config import MethodName
-from metadrift.methods.group import Group
 from metadrift.methods.make import make_method
-from metadrift.methods.shared import SharedFeatures
 from metadrift.runs.config import RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
 from metadrift.streams import Benchmark, JointStream, TaskStream, Truth, load_benchmark, open_packs
@@ -64,7 +64,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     joint = config.method == "joint"
     kind = JointStream if joint else TaskStream
     stream = kind(benchmark, packs, geometry, config.seed)
-    stream.share = group.share(stream.tasks_a_step)
+    stream.share = group.share(stream.tasks_per_step)
     truth = None if joint else Truth(benchmark.segments)
     device = pick_device(config.device)
     learner = build_learner(config, stream.image_size).to(device)
@@ -73,7 +73,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
         # A process keeps its tasks of every stored batch: in the room of one, n times the batches.
         buffer = Buffer(
             (config.memory.capacity or benchmark.memory) * group.size,
-            stream.tasks_a_step // group.size,
+            stream.tasks_per_step // group.size,
             geometry,
             stream.channels,
             stream.image_size,
@@ -177,11 +177,11 @@ def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> 
         raise UsageError(
             f"{config.method} runs in one process; on several run {', '.join(_TOGETHER)}"
         )
-    if benchmark.tasks_a_step % processes:
+    if benchmark.tasks_per_step % processes:
         raise UsageError(
-            f"{processes} processes cannot divide the {benchmark.tasks_a_step} tasks a step of "
-            f"benchmark {benchmark.name!r}: start as many as divide them, or set tasks_a_step in a "
-            "benchmark file of your own"
+            f"{processes} processes cannot divide the {benchmark.tasks_per_step} tasks a step of "
+            f"benchmark {benchmark.name!r}: start as many as divide them, or set "
+            "tasks_per_step in a benchmark file of your own"
         )
 
 

@@ -7,7 +7,6 @@ its path) and `state.json` (everything else). Nothing is pickled, so nothing is 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -22,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from metadrift.errors import MetadriftError
-from metadrift.runs.files import read_json
+from metadrift.storage.files import flush, read_json
 
 FORMAT = "metadrift-checkpoint/1"
 # What taking a state from foreign JSON and tensors may raise.
@@ -121,18 +120,6 @@ def remove_leftovers(folder: Path) -> None:
     if folder.is_dir():
         for path in folder.glob(".step-*"):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def flush(*paths: Path) -> None:
-    """Have the disk hold these files and folders before going on: a rename alone does not."""
-    for path in paths:
-        if path.is_dir() and os.name == "nt":
-            continue  # Windows cannot open a folder, and needs no such thing
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _take_apart(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

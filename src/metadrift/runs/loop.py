@@ -13,29 +13,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import DomainAccuracy
+from metadrift.evaluation.together import evaluate_together
 from metadrift.evaluation.variance import replay_variance
 from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
-from metadrift.methods.group import Group
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.runs.alone import alone_in, is_empty
-from metadrift.runs.board import Board
+from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import RunConfig, load_config, to_toml
-from metadrift.runs.files import is_folder_name, read_json, write_atomically, write_json
+from metadrift.runs.folder_lock import folder_lock, is_empty
 from metadrift.runs.guard import WeightGuard
 from metadrift.runs.progress import RunProgress
 from metadrift.runs.record import Recorder
 from metadrift.runs.saving import RunState, Saver
 from metadrift.runs.signals import stop_signals
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
-from metadrift.runs.together import evaluate_together
+from metadrift.runs.tensorboard import TensorBoardWriter
+from metadrift.storage.files import is_folder_name, read_json, write_atomically, write_json
 from metadrift.streams import open_packs
 from metadrift.streams.prefetch import Prefetch
 
@@ -61,7 +61,7 @@ def start(
         _refuse_taken(folder)
     benchmark = plan(config, group)
     scored_domains(config, benchmark, open_packs(benchmark, config.data, config.size))
-    with alone_in(folder) if group.leads else nullcontext():
+    with folder_lock(folder) if group.leads else nullcontext():
         if group.leads:
             _refuse_taken(folder)
             write_atomically(folder / "config.toml", to_toml(config))
@@ -79,7 +79,7 @@ def go_on(folder: Path, quiet: bool = False, group: Group | None = None) -> dict
         raise MetadriftError(f"{folder} is not a run's folder: it has no config.toml")
     if (folder / "summary.json").is_file():
         return read_json(folder / "summary.json")
-    with alone_in(folder) if group.leads else nullcontext():
+    with folder_lock(folder) if group.leads else nullcontext():
         return _carry_on(folder, quiet, group)
 
 
@@ -128,7 +128,7 @@ class _Run:
         group.seconds = 0.0
         self.parts: Parts = build(config, folder, group)
         self.recorder = Recorder(folder, config.log_every, writes=group.leads)
-        self.board = Board(folder) if config.tensorboard and group.leads else None
+        self.board = TensorBoardWriter(folder) if config.tensorboard and group.leads else None
         self.state = RunState()
         self.saver = Saver(folder, config.keep, config.seed, group, self.parts, self.recorder)
         self.guard = WeightGuard(self.parts.learner)
@@ -245,7 +245,7 @@ class _Run:
     def _measure_variance(self) -> None:
         if not isinstance(self.parts.method, ReplayingMethod):
             return
-        rng = np.random.default_rng([self.config.seed, self.state.step])
+        rng = generator(self.config.seed, Purpose.VARIANCE, self.state.step)
         found = replay_variance(self.parts.method, rng)
         if found is not None:
             self.state.variance.append(found.ratio)

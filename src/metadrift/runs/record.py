@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metadrift.methods.base import StepRecord
-from metadrift.runs.files import plain
+from metadrift.storage.files import plain
 
 
 class Recorder:

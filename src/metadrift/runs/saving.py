@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from metadrift.distributed.group import Group
+from metadrift.distributed.shards import my_memory, save_shards
 from metadrift.errors import MetadriftError
-from metadrift.methods.group import Group
+from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts
 from metadrift.runs.checkpoint import (
     DAMAGE,
@@ -21,7 +21,6 @@ from metadrift.runs.checkpoint import (
     steps_of,
 )
 from metadrift.runs.record import Recorder
-from metadrift.runs.shards import my_memory, save_shards
 
 
 @dataclass
@@ -135,7 +134,7 @@ class Saver:
         parts = {k.removeprefix("part "): v for k, v in spent.items() if k.startswith("part ")}
         processes = int(saved.get("processes", 1))
         if self.parts.buffer and (processes, self.group.size) != (1, 1):
-            rng = np.random.default_rng([self.seed, step])
+            rng = generator(self.seed, Purpose.RESHARDING, step)
             memory, room = saved["method"]["memory"], self.parts.buffer.capacity
             saved["method"]["memory"] = my_memory(path, memory, processes, self.group, room, rng)
         self.parts.method.load_state_dict(saved["method"])

@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from metadrift.domains.pack import Pack, open_pack
+from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
 
 
@@ -47,7 +47,7 @@ class Benchmark:
     segments: tuple[Segment, ...]
     memory: int
     """Stored task batches."""
-    tasks_a_step: int
+    tasks_per_step: int
     packs: str | dict[str, Path]
     """"builtin" for the generated domains, else the folder of each domain that names one."""
     scale: float = 1.0
@@ -82,7 +82,9 @@ class Benchmark:
 
     def describe(self) -> str:
         stays = ", ".join(f"{s.domain} {s.steps}" for s in self.segments)
-        return f"{stays} ({self.steps} steps, memory {self.memory} batches of {self.tasks_a_step})"
+        return (
+            f"{stays} ({self.steps} steps, memory {self.memory} batches of {self.tasks_per_step})"
+        )
 
 
 def benchmark_names() -> list[str]:
@@ -119,12 +121,12 @@ def open_packs(
 ) -> dict[str, Pack]:
     """The pack of every domain; the built-in ones (`size`, `seed`) are made on first use."""
     if benchmark.packs == "builtin":
-        from metadrift.domains.builtin.generate import ensure_builtin
+        from metadrift.data.synthetic.generate import ensure_builtin
 
         made = ensure_builtin(benchmark.domains, size=size, seed=seed)
         packs = dict(zip(benchmark.domains, made, strict=True))
     else:
-        from metadrift.domains.library import data_folder, find_pack
+        from metadrift.data.library import data_folder, find_pack
 
         named = benchmark.packs if isinstance(benchmark.packs, dict) else {}
         folder = data_folder(data)
@@ -150,7 +152,7 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise wrong(f"not TOML: {error}") from None
-    unknown = set(table) - {"title", "packs", "memory", "tasks_a_step", "segments"}
+    unknown = set(table) - {"title", "packs", "memory", "tasks_per_step", "segments"}
     if unknown:
         raise wrong(f"unknown key {sorted(unknown)[0]!r}")
     rows = table.get("segments")
@@ -177,7 +179,7 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
         title=str(table.get("title", name)),
         segments=tuple(segments),
         memory=_whole(table, "memory", 300, where),
-        tasks_a_step=_whole(table, "tasks_a_step", 2, where),
+        tasks_per_step=_whole(table, "tasks_per_step", 2, where),
         packs="builtin" if kind == "builtin" else packs,
     )
 

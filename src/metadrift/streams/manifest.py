@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from metadrift.domains.images import Look, UnreadableImageError, decode, read_image_file
+from metadrift.data.images import ImageFormat, UnreadableImageError, decode, read_image_file
 from metadrift.errors import MetadriftError
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -34,7 +34,7 @@ class ManifestStream:
         Ways, shots and queries; a line with fewer is a bad line.
     image_size, channels
         What images are resized to.
-    tasks_a_step
+    tasks_per_step
         Tasks (lines) a batch. A last batch that is not full is left out.
     on_bad
         `stop` raises at a bad line, `skip` goes on and lists it in `bad_lines`.
@@ -46,7 +46,7 @@ class ManifestStream:
         geometry: TaskGeometry,
         image_size: int = 84,
         channels: Literal[1, 3] = 3,
-        tasks_a_step: int = 2,
+        tasks_per_step: int = 2,
         on_bad: Literal["stop", "skip"] = "stop",
     ) -> None:
         self.path = Path(path)
@@ -54,10 +54,10 @@ class ManifestStream:
             raise MetadriftError(f"there is no task manifest at {self.path}")
         self.geometry = geometry
         self.image_size, self.channels = image_size, channels
-        self.tasks_a_step = tasks_a_step
+        self.tasks_per_step = tasks_per_step
         self.on_bad = on_bad
         self.bad_lines: list[str] = []
-        self._look = Look(image_size, channels)
+        self._look = ImageFormat(image_size, channels)
         self._byte = self._line = 0
 
     def __iter__(self) -> Iterator[TaskBatch]:
@@ -67,7 +67,7 @@ class ManifestStream:
         tasks: list[np.ndarray] = []
         with open(self.path, "rb") as file:
             file.seek(self._byte)
-            while len(tasks) < self.tasks_a_step:
+            while len(tasks) < self.tasks_per_step:
                 line = file.readline(_MAX_LINE)
                 if not line:
                     raise StopIteration

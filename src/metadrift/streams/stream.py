@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-import numpy as np
-
-from metadrift.domains.pack import Pack, Split
-from metadrift.domains.sampler import TaskSampler
+from metadrift.data.pack import Pack, Split
+from metadrift.data.sampler import TaskSampler
+from metadrift.randomness import Purpose, generator
 from metadrift.streams.benchmark import Benchmark
 from metadrift.streams.truth import Truth
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -58,7 +57,7 @@ class TaskStream:
         split: Split = "train",
     ) -> None:
         self.geometry = geometry
-        self.tasks_a_step = benchmark.tasks_a_step
+        self.tasks_per_step = benchmark.tasks_per_step
         self.channels = max(packs[name].channels for name in benchmark.domains)
         self.image_size = packs[benchmark.domains[0]].image_size
         self.share = slice(None)
@@ -87,8 +86,8 @@ class TaskStream:
     def batch(self, step: int) -> TaskBatch:
         """The batch of any step, whatever was read before."""
         sampler = self._samplers[self._truth.domain_at(step)]
-        rng = np.random.default_rng([self._seed, step])
-        return sampler.gather(sampler.choose(self.tasks_a_step, rng)[self.share])
+        rng = generator(self._seed, Purpose.STREAM, step)
+        return sampler.gather(sampler.choose(self.tasks_per_step, rng)[self.share])
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}
@@ -104,10 +103,10 @@ class JointStream(TaskStream):
     """
 
     def batch(self, step: int) -> TaskBatch:
-        rng = np.random.default_rng([self._seed, step])
-        first = step * self.tasks_a_step
+        rng = generator(self._seed, Purpose.STREAM, step)
+        first = step * self.tasks_per_step
         samplers = [
-            self._samplers[self._domain_of_task(first + t)] for t in range(self.tasks_a_step)
+            self._samplers[self._domain_of_task(first + t)] for t in range(self.tasks_per_step)
         ]
         chosen = [(sampler, sampler.choose(1, rng)) for sampler in samplers]
         return TaskBatch.concatenate([sampler.gather(rows) for sampler, rows in chosen[self.share]])
@@ -115,6 +114,5 @@ class JointStream(TaskStream):
     def _domain_of_task(self, task: int) -> str:
         names = list(self._samplers)
         turn, place = divmod(task, len(names))
-        # A third number keeps these draws apart from those of the batches.
-        order = np.random.default_rng([self._seed, turn, 1]).permutation(len(names))
+        order = generator(self._seed, Purpose.JOINT_ORDER, turn).permutation(len(names))
         return names[int(order[place])]

@@ -1,0 +1,190 @@
+"""`metadrift compare`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.experiments.comparison import gather, saved_grid
+from metadrift.experiments.grid import Grid, load_grid, settings_of
+from metadrift.experiments.local import cores, run_locally
+from metadrift.experiments.on_ray import run_on_ray
+from metadrift.experiments.progress import Progress
+from metadrift.experiments.table import columns_of, console_for_tables, markdown, rows_of
+from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
+from metadrift.storage.files import write_atomically, write_json
+
+EngineName = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class CompareArguments:
+    """Run several methods, learners, shots and seeds on one benchmark and compare them.
+
+    Finished runs are never repeated: the same command again goes on where it was stopped. The
+    folder OUT/NAME holds the runs, comparison.json, table.md and report.html.
+    """
+
+    methods: tuple[MethodOrStream, ...] = ("sequential", "reservoir", "m2d3-pets")
+    """What is compared."""
+    learners: tuple[LearnerName, ...] = ("protonet",)
+    """With which learners."""
+    shots: tuple[int, ...] = (1,)
+    """With how many support images a class."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """How often, and with which seeds; methods share them, so differences are paired."""
+    reference: str | None = None
+    """The method that differences are taken to; by default reservoir where it is among them."""
+    grid: Path | None = None
+    """A TOML file with variants and settings, instead of the options above and below."""
+    engine: EngineName = "local"
+    """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
+    workers: int = cores()
+    """Local: runs at the same time; the cores are divided among them."""
+    ray_address: str = "auto"
+    """Ray: where the cluster is; auto finds the one that this machine belongs to."""
+    out: Path = Path("comparisons")
+    """Where comparisons are kept."""
+    name: str = "comparison"
+    """The comparison's folder."""
+    json: bool = False
+    """Print the result as JSON, show no progress and make no page."""
+    run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
+
+
+def compare(words: list[str]) -> tuple[int, Path | None]:
+    """Parse, run what is not finished, print the table; gives code and the folder for a page."""
+    arguments = tyro.cli(CompareArguments, prog="metadrift compare", args=words)
+    if arguments.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
+    address = arguments.ray_address if arguments.engine == "ray" else None
+    folder = arguments.out / arguments.name
+    code = run_grid(grid, folder, arguments.workers, arguments.json, address)
+    return code, None if arguments.json else folder
+
+
+def run_grid(
+    grid: Grid, folder: Path, workers: int, quiet: bool = False, ray_address: str | None = None
+) -> int:
+    """Run a comparison in its folder, here or on a Ray cluster; 1 when a run failed."""
+    cells = grid.cells()
+    _claim(grid, folder)
+    show = _Show(quiet)
+    if ray_address is None:
+        table = run_locally(cells, folder, workers, show)
+    else:
+        table = run_on_ray(cells, folder, ray_address, show)
+    show.close(table)
+    result = gather(grid, folder)
+    write_atomically(folder / "table.md", markdown(result))
+    if quiet:
+        print(json.dumps(result))
+    else:
+        _print(result, folder)
+    failed = [entry for entry in table if entry.state == "failed"]
+    for entry in failed:
+        print(f"failed: {entry.cell.name}: {entry.reason}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _grid(arguments: CompareArguments) -> Grid:
+    reference = arguments.reference
+    if reference is None and "reservoir" in arguments.methods:
+        reference = "reservoir"
+    return Grid(
+        title=arguments.name,
+        variants={method: {"method": method} for method in arguments.methods},
+        learners=arguments.learners,
+        shots=arguments.shots,
+        seeds=arguments.seeds,
+        reference=reference,
+        settings=settings_of(RunConfig(**vars(arguments.run))),
+    )
+
+
+def _claim(grid: Grid, folder: Path) -> None:
+    """Write what is compared, or see that the folder holds the same settings."""
+    file = folder / "grid.json"
+    if file.is_file() and saved_grid(folder).settings != grid.settings:
+        raise MetadriftError(
+            f"{folder} holds a comparison with other settings; choose another --name"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(file, grid.to_json())
+
+
+class _Show:
+    """A live table on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._last = 0.0
+        self._live: Any = None
+
+    def __call__(self, table: list[Progress]) -> None:
+        if self._quiet:
+            return
+        if sys.stderr.isatty():
+            self._draw(table)
+        elif time.monotonic() - self._last > 30:
+            self._last = time.monotonic()
+            print(_counts(table), file=sys.stderr, flush=True)
+
+    def close(self, table: list[Progress]) -> None:
+        if self._live:
+            self._live.stop()
+        if not self._quiet:
+            print(_counts(table), file=sys.stderr)
+
+    def _draw(self, table: list[Progress]) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+
+        if self._live is None:
+            self._live = Live(console=Console(stderr=True), transient=True)
+            self._live.start()
+        shown = Table(title=_counts(table))
+        for column in ("run", "state", "step", "accuracy %"):
+            shown.add_column(column)
+        for entry in table:
+            if entry.state in ("running", "failed"):
+                now = "" if entry.accuracy != entry.accuracy else f"{100 * entry.accuracy:.1f}"
+                shown.add_row(entry.cell.name, entry.state, str(entry.step), now)
+        self._live.update(shown)
+
+
+def _counts(table: list[Progress]) -> str:
+    states = Counter(entry.state for entry in table)
+    parts = [f"{states[state]} {state}" for state in ("done", "running", "waiting", "failed")]
+    return f"{len(table)} runs: " + ", ".join(part for part in parts if part[0] != "0")
+
+
+def _print(result: dict[str, Any], folder: Path) -> None:
+    from rich.table import Table
+
+    table = Table(title=result["title"])
+    for column in columns_of(result):
+        table.add_column(column, no_wrap=True)
+    for row in rows_of(result):
+        table.add_row(*row)
+    console = console_for_tables()
+    console.print(table)
+    if result["against"]:
+        note = "differences are to the reference of each variant, paired by seed"
+        console.print(f"{note}, with Student's interval", highlight=False)
+    elif result["reference"]:
+        note = f"differences are to {result['reference']}, paired by seed, with Student's interval"
+        console.print(note, highlight=False)
+    for note in result["notes"]:
+        console.print(note, highlight=False, soft_wrap=True)
+    console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)

@@ -1,0 +1,145 @@
+"""`metadrift run` and `metadrift resume`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.runs.config import RunConfig, load_config, mark_of
+from metadrift.storage.files import is_folder_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """Train one method with one learner on one benchmark, and score it on unseen classes.
+
+    The run's folder is OUT/NAME: config.toml (repeats the run with --config), metrics.jsonl,
+    events.jsonl, checkpoints and summary.json.
+    """
+
+    out: Path = Path("runs")
+    """Where runs are kept."""
+    name: str | None = None
+    """The run's folder; by default made from method, learner, benchmark, shots and seed."""
+    config: Path | None = None
+    """A config.toml to start from; options on the command line win over it."""
+    json: bool = False
+    """Print the summary as JSON and show no progress."""
+    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+
+
+def run(words: list[str]) -> int:
+    """Parse and run; --config gives the defaults that the rest is read against."""
+    default = RunArguments()
+    file = _option(words, "--config")
+    if file is not None:
+        default = RunArguments(run=load_config(Path(file)))
+    arguments = tyro.cli(RunArguments, prog="metadrift run", args=words, default=default)
+    from metadrift.distributed.group import joined
+    from metadrift.runs.loop import start
+
+    config = arguments.run
+    name = arguments.name or default_name(config)
+    if not is_folder_name(name):
+        raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
+    with joined() as group:
+        summary = start(config, arguments.out / name, arguments.json, group)
+        if group.leads:
+            _show(summary, arguments.out / name, arguments.json)
+    return 0
+
+
+run.reads_words = True  # type: ignore[attr-defined]
+
+
+def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
+    """Go on with a run that was stopped or killed, from its last checkpoint.
+
+    A finished run is only shown again.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    json
+        Print the summary as JSON and show no progress.
+    """
+    from metadrift.distributed.group import joined
+    from metadrift.runs.loop import go_on
+
+    with joined() as group:
+        summary = go_on(run, json, group)
+        if group.leads:
+            _show(summary, run, json)
+
+
+def default_name(config: RunConfig) -> str:
+    benchmark = Path(config.benchmark).stem
+    return f"{config.method}-{config.learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
+
+
+def _option(words: list[str], name: str) -> str | None:
+    for place, word in enumerate(words):
+        if word == name and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{name}="):
+            return word.removeprefix(f"{name}=")
+    return None
+
+
+def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(summary))
+        return
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    try:
+        console.print(_table(summary))
+        found = summary["detection"]
+        if found:
+            console.print(
+                f"changes found: {found['detected']} of {found['true_changes']}, "
+                f"false alarms: {found['false_alarms']}",
+                highlight=False,
+            )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MetadriftError(
+            f"{folder / 'summary.json'} is not a summary of this version: {error}"
+        ) from None
+    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    marked = mark_of(summary["method"], summary["oracle"])
+    table = Table(title=_plain(f"{summary['method']}{marked} with {summary['learner']}"))
+    for column in ("domain", "accuracy %", "tasks"):
+        table.add_column(column, justify="left" if column == "domain" else "right")
+    for name, row in summary["accuracy"]["per_domain"].items():
+        accuracy = f"{100 * row['mean']:.1f} ± {100 * row['ci95']:.1f}"
+        table.add_row(_plain(name), accuracy, _plain(str(row["tasks"])))
+    table.add_section()
+    mean, half = summary["accuracy"]["mean"], summary["accuracy"]["ci95"]
+    table.add_row("mean", f"{100 * mean:.1f} ± {100 * half:.1f}", "")
+    return table
+
+
+def _plain(text: str) -> Text:
+    """A name as it is: neither markup of rich's nor codes of the terminal's."""
+    from rich.text import Text
+
+    from metadrift.runs.progress import printable
+
+    return Text(printable(text))

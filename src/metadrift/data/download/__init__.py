@@ -1,0 +1,1 @@
+"""Datasets from where they are published, fetched so that a broken download goes on."""

@@ -1,0 +1,88 @@
+"""Drawing few-shot tasks from one split of a pack."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from metadrift.data.pack import Pack, Split
+from metadrift.errors import MetadriftError
+from metadrift.tasks import TaskBatch, TaskGeometry
+
+_MOST_KEYS = 2000
+
+
+class TaskSampler:
+    """Draws tasks of one geometry from the classes of one split.
+
+    Classes within a task are distinct and in random order, and no image appears twice in a task.
+    Images are gathered straight from the memory map into one uint8 block.
+
+    Parameters
+    ----------
+    pack, split, geometry
+        Which images, which classes, what kind of task.
+    channels
+        3 repeats the grey channel of a one-channel pack (as a view), so that a stream over grey
+        and colour domains has one shape.
+    """
+
+    def __init__(
+        self, pack: Pack, split: Split, geometry: TaskGeometry, channels: int | None = None
+    ) -> None:
+        self.pack = pack
+        self.geometry = geometry
+        self.channels = channels or pack.channels
+        if self.channels < pack.channels:
+            raise MetadriftError(f"pack {pack.name!r} is in colour; it cannot be drawn as grey")
+        classes = pack.classes(split)
+        enough = [c for c in classes if pack.class_size(c) >= geometry.images_per_class]
+        if len(enough) < geometry.ways:
+            raise MetadriftError(
+                f"pack {pack.name!r} has {len(enough)} {split} classes with at least "
+                f"{geometry.images_per_class} images ({geometry.shots} shots + {geometry.queries} "
+                f"queries) of {len(classes)}; a {geometry.ways}-way task needs {geometry.ways}"
+            )
+        self._first = np.array([pack.class_offsets[c] for c in enough])
+        self._size = np.array([pack.class_size(c) for c in enough])
+        self._class = np.array(enough)
+
+    def draw(self, tasks: int, rng: np.random.Generator) -> TaskBatch:
+        """T new tasks."""
+        return self.gather(self.choose(tasks, rng))
+
+    def choose(self, tasks: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of the pack that make T tasks: int64 [T, ways*(shots+queries)]."""
+        g = self.geometry
+        everywhere = np.full(tasks, len(self._first))
+        classes = distinct(everywhere, g.ways, rng).ravel()
+        images = distinct(self._size[classes], g.images_per_class, rng)
+        rows = (self._first[classes][:, None] + images).reshape(tasks, g.ways, -1)
+        support = rows[:, :, : g.shots].reshape(tasks, -1)
+        query = rows[:, :, g.shots :].reshape(tasks, -1)
+        return np.concatenate([support, query], axis=1)
+
+    def gather(self, rows: np.ndarray) -> TaskBatch:
+        """Copy the chosen images out of the memory map."""
+        # np.take is faster than fancy indexing on a memory map, and gives a plain array.
+        block = np.take(self.pack.images, rows, axis=0)
+        images = torch.from_numpy(block).permute(0, 1, 4, 2, 3)
+        return TaskBatch(images.expand(-1, -1, self.channels, -1, -1), self.geometry)
+
+
+def distinct(sizes: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """For each size n, k distinct numbers below n in random order: int64 [len(sizes), k].
+
+    Every number gets a random key and the k smallest keys win, for all rows at once. Where that
+    would mean too many keys, the rows are drawn one by one.
+    """
+    most = int(sizes.max())
+    if most > _MOST_KEYS:
+        return np.stack([rng.choice(n, k, replace=False) for n in sizes.tolist()])
+    keys = rng.random((len(sizes), most))
+    keys[np.arange(most) >= sizes[:, None]] = 2.0  # beyond the end: never among the smallest
+    if k < most:
+        smallest = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(keys, smallest, 1), axis=1)
+        return np.take_along_axis(smallest, order, 1)
+    return np.argsort(keys, axis=1)

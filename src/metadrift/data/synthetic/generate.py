@@ -1,0 +1,177 @@
+"""Making the built-in domains: once, into the user's cache folder, in parallel processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+from metadrift.data.pack import Pack, Split, open_pack, write_pack
+from metadrift.data.synthetic.draw import (
+    BUILTIN,
+    CLASSES,
+    IMAGES,
+    VERSION,
+    Recipe,
+    draw,
+    draw_elsewhere,
+)
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.lock import lock
+from metadrift.storage.progress import shown_progress
+
+PATIENCE = 3600.0  # seconds to wait for another program that makes the same packs
+
+
+def builtin_pack(
+    name: str,
+    size: int = 28,
+    seed: int = 0,
+    folder: Path | str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Pack:
+    """A built-in domain by name, made now if it is not in the cache yet.
+
+    `folder` is where the packs lie, `folder/name` each; without it, the user's cache folder (or
+    the one that METADRIFT_CACHE names).
+    """
+    return ensure_builtin([name], size, seed, progress=progress, folder=folder)[0]
+
+
+def ensure_builtin(
+    names: Sequence[str] = BUILTIN,
+    size: int = 28,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    *,
+    folder: Path | str | None = None,
+    classes: int = CLASSES,
+    images: int = IMAGES,
+) -> list[Pack]:
+    """The packs of these names, those that are missing made by `workers` processes at once
+    (1 stays in this process; without it one a core).
+
+    Any number of programs may ask at the same time: one makes the packs, the others wait for it.
+    `progress` is told how many classes more are drawn; without it, a bar or lines go to stderr.
+    """
+    recipe = Recipe(size, seed, classes, images)
+    unknown = [name for name in names if name not in BUILTIN]
+    if unknown:
+        raise UsageError(f"there is no built-in domain {unknown[0]!r}: {', '.join(BUILTIN)}")
+    if workers is not None and workers < 1:
+        raise UsageError(f"the packs need at least 1 worker, not {workers}")
+    home = cache_folder() / recipe.folder if folder is None else Path(folder)
+    whole = _is_whole if folder is None else _is_there
+    if any(not whole(home / name, name, recipe) for name in names):
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with lock(home / ".lock", f"the packs in {home} are being made", PATIENCE):
+                # Whoever held the lock before may have made them, or have died half way.
+                wanted = [name for name in names if not whole(home / name, name, recipe)]
+                missing = list(dict.fromkeys(wanted))
+                _make_all(home, missing, recipe, workers or os.cpu_count() or 1, progress)
+        except OSError as error:
+            raise MetadriftError(
+                f"{home} cannot be written: {error.strerror or error}; "
+                "set METADRIFT_CACHE to another folder"
+            ) from None
+    return [_open(home / name, name, recipe) for name in names]
+
+
+def cache_folder() -> Path:
+    """Where the built-in packs of this version are kept."""
+    chosen = os.environ.get("METADRIFT_CACHE")
+    base = (
+        Path(chosen) if chosen else Path(platformdirs.user_cache_dir("metadrift", appauthor=False))
+    )
+    return base / "builtin" / f"v{VERSION}"
+
+
+def _is_there(path: Path, name: str, recipe: Recipe) -> bool:
+    """In a folder of the user's own nothing that is there is ever replaced."""
+    return path.exists()
+
+
+def _is_whole(path: Path, name: str, recipe: Recipe) -> bool:
+    """In the cache, which is ours, a damaged pack counts as missing and is made again."""
+    try:
+        _open(path, name, recipe)
+    except MetadriftError:
+        return False
+    return True
+
+
+def _make_all(
+    home: Path,
+    names: list[str],
+    recipe: Recipe,
+    workers: int,
+    progress: Callable[[int], None] | None,
+) -> None:
+    if not names:
+        return
+    what = f"drawing {', '.join(names)}"
+    with (
+        nullcontext(progress)
+        if progress
+        else shown_progress(what, len(names) * recipe.classes, "classes")
+    ) as tell:
+        _make(home, names, recipe, workers, tell)
+
+
+def _make(
+    home: Path,
+    names: list[str],
+    recipe: Recipe,
+    workers: int,
+    progress: Callable[[int], None],
+) -> None:
+    chunks = [range(recipe.classes)[k : k + 25] for k in range(0, recipe.classes, 25)]
+    if workers == 1:
+        for name in names:
+            drawn = (images for n in range(recipe.classes) for images in draw(name, recipe, [n]))
+            _write(home, name, recipe, drawn, progress)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = {
+            name: [pool.submit(draw_elsewhere, name, recipe, chunk) for chunk in chunks]
+            for name in names
+        }
+        try:
+            for name in names:
+                drawn = (images for job in jobs.pop(name) for images in job.result())
+                _write(home, name, recipe, drawn, progress)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _write(
+    home: Path,
+    name: str,
+    recipe: Recipe,
+    drawn: Iterable[NDArray[np.uint8]],
+    progress: Callable[[int], None],
+) -> None:
+    def rows() -> Iterator[tuple[str, Split, NDArray[np.uint8]]]:
+        for number, (split, images) in enumerate(zip(recipe.splits(), drawn, strict=True)):
+            yield f"{name}-{number:03d}", split, images
+            progress(1)
+
+    write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0", replace=True)
+
+
+def _open(path: Path, name: str, recipe: Recipe) -> Pack:
+    pack = open_pack(path)
+    if (pack.name, pack.source) != (name, recipe.source):
+        raise MetadriftError(
+            f"{path} holds another pack ({pack.name!r} from {pack.source!r}, not {name!r} from "
+            f"{recipe.source!r}); choose another folder or remove it"
+        )
+    return pack

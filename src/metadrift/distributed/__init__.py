@@ -1,0 +1,1 @@
+"""One run over several processes: the group, shared features, shards of the memory."""

@@ -1,0 +1,47 @@
+"""What the detector sees when the tasks of a step are divided among processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from metadrift.detection.features import FeatureExtractor, PaperFeatures
+from metadrift.distributed.group import Group
+from metadrift.tasks import TaskBatch
+
+
+class SharedFeatures:
+    """The features of all processes' tasks, the same numbers in every process.
+
+    All extractors but the paper's are linear in the tasks, so the mean of their vectors is the
+    vector of all tasks. The paper's z is not: there the embedding is averaged first.
+
+    Parameters
+    ----------
+    features
+        The extractor of each process.
+    group
+        Who shares them.
+    """
+
+    def __init__(self, features: FeatureExtractor, group: Group) -> None:
+        self.features = features
+        self.group = group
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        if not isinstance(self.features, PaperFeatures):
+            return self.group.mean(self.features(tasks, embedding))
+        if embedding is not None:
+            mine = embedding.detach().to("cpu", torch.float64).flatten(1).mean(0)
+            embedding = torch.from_numpy(self.group.mean(mine.numpy()))[None]
+        return self.features(tasks, embedding)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.features.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.features.load_state_dict(state)
