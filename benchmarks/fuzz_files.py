@@ -75,7 +75,7 @@ def a_config(folder: Path) -> Path:
 
 
 def a_benchmark(folder: Path) -> Path:
-    text = 'title = "three"\nmemory = 60\ntasks_a_step = 2\n'
+    text = 'title = "three"\nmemory = 60\ntasks_per_step = 2\n'
     for name in ("porch", "yard", "gate"):
         text += f'[[segments]]\ndomain = "{name}"\nsteps = 20\npack = "packs/{name}"\n'
     (folder / "b.toml").write_text(text)

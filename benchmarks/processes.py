@@ -49,7 +49,7 @@ def main(arguments: Arguments) -> None:
         benchmark = folder / "benchmark.toml"
         steps = (arguments.rounds + 1) * arguments.steps
         benchmark.write_text(
-            f'packs = "builtin"\ntasks_a_step = {arguments.tasks}\nmemory = 50\n'
+            f'packs = "builtin"\ntasks_per_step = {arguments.tasks}\nmemory = 50\n'
             f'[[segments]]\ndomain = "sketches"\nsteps = {steps}\n'
         )
         work = {**asdict(arguments), "out": None, "benchmark": str(benchmark)}

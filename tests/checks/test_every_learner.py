@@ -12,6 +12,7 @@ from torch import nn
 
 from metadrift.errors import UsageError
 from metadrift.learners import LEARNERS, exact_gradient_norms, make_learner, task_gradients
+from metadrift.randomness import Purpose, torch_generator
 from metadrift.runs.config import LearnerName
 from metadrift.tasks import TaskBatch
 
@@ -190,7 +191,8 @@ def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(name, sm
     options = {"image_size": 16, "ways": 3, "filters": 4}
     other = make_learner(name, generator=1, **options).state_dict()
     assert any(not torch.equal(first[k], other[k]) for k in first)
-    handed = make_learner(name, generator=torch.Generator().manual_seed(0), **options)
+    drawn = torch_generator(0, Purpose.WEIGHTS)
+    handed = make_learner(name, generator=drawn, **options)
     assert all(torch.equal(first[k], v) for k, v in handed.state_dict().items())
 
 

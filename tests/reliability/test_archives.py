@@ -56,7 +56,7 @@ def test_a_tail_that_never_seems_to_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_file_too_large_to_be_read_whole_is_refused(tmp_path, monkeypatch):
-    from metadrift.data import source
+    from metadrift.data.importers import source
 
     monkeypatch.setattr(source, "MAX_AT_ONCE", 1 << 20)
     with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:
