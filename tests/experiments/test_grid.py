@@ -1,8 +1,11 @@
+import os
+
 import pytest
 
 from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import gather
 from metadrift.experiments.grid import Grid, load_grid
+from metadrift.experiments.local import core_shares
 from metadrift.experiments.table import markdown
 from metadrift.storage.files import write_json
 
@@ -93,3 +96,14 @@ def test_what_is_not_finished_is_named(tmp_path):
     result = gather(grid, tmp_path)
     assert result["missing"] == ["reservoir-protonet-1shot-seed1"]
     assert result["rows"][0]["seeds"] == [0]
+
+
+def test_every_worker_of_a_comparison_has_cores_of_its_own():
+    usable = sorted(os.sched_getaffinity(0))
+    for workers in range(1, len(usable) + 1):
+        shares = core_shares(workers)
+        used = [core for share in shares for core in share]
+        assert len(shares) == workers
+        assert len(set(used)) == len(used)
+        assert all(shares)
+    assert len(core_shares(3 * len(usable))) == 3 * len(usable)

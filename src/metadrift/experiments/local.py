@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from metadrift.experiments.grid import Cell
@@ -23,9 +25,32 @@ from metadrift.experiments.progress import (
 
 def cores() -> int:
     """How many cores this process may use: those of the container, not of the machine."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(_usable()) or os.cpu_count() or 1
+
+
+def core_shares(workers: int) -> list[list[int]]:
+    """The cores of each worker; empty lists where the system cannot pin processes.
+
+    Schedulers sometimes put several busy processes on one core and leave another idle, so every
+    worker stays on cores of its own. With more workers than cores, workers share cores in turn.
+
+    Examples
+    --------
+    >>> shares = core_shares(1)
+    >>> len(shares), len(shares[0]) in (0, cores())
+    (1, True)
+    """
+    usable = _usable()
+    if not usable:
+        return [[] for _ in range(workers)]
+    if workers >= len(usable):
+        return [[usable[i % len(usable)]] for i in range(workers)]
+    each = len(usable) // workers
+    return [usable[i * each : (i + 1) * each] for i in range(workers)]
+
+
+def _usable() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def run_locally(
@@ -37,59 +62,70 @@ def run_locally(
 ) -> list[Progress]:
     """Run every cell that is not finished yet; a failed one does not stop the others.
 
-    A run that was interrupted goes on from its last checkpoint. Threads are divided: each process
-    gets cores/workers of them, at least one, unless the run's own settings name a number.
+    A run that was interrupted goes on from its last checkpoint. Each process gets its share of the
+    cores (see `core_shares`) and as many threads, unless the run's own settings name a number.
     """
-    threads = max(1, cores() // workers)
     table = all_of(cells, folder)
     waiting = [entry for entry in table if entry.state == "waiting"]
-    running: list[tuple[Progress, subprocess.Popen[bytes]]] = []
     # Asked to stop, this process must live on until its runs have saved themselves.
     with as_interrupt(signal.SIGTERM):
-        _work(waiting, running, folder, workers, threads, lambda: show(table), poll)
+        _work(waiting, folder, core_shares(workers), lambda: show(table), poll)
     return table
+
+
+@dataclass
+class _Running:
+    entry: Progress
+    process: subprocess.Popen[bytes]
+    cores: list[int]
 
 
 def _work(
     waiting: list[Progress],
-    running: list[tuple[Progress, subprocess.Popen[bytes]]],
     folder: Path,
-    workers: int,
-    threads: int,
+    free: list[list[int]],
     show: Callable[[], None],
     poll: float,
 ) -> None:
+    running: list[_Running] = []
     try:
         while waiting or running:
-            while waiting and len(running) < workers:
+            while waiting and free:
                 entry = waiting.pop(0)
                 entry.state = "running"
-                running.append((entry, _begin(entry.cell, folder, threads)))
+                mine = free.pop(0)
+                running.append(_Running(entry, _begin(entry.cell, folder, mine), mine))
             time.sleep(poll)
-            for entry, process in list(running):
-                look(entry, folder)
-                if process.poll() is not None:
-                    running.remove((entry, process))
-                    _end(entry, folder, process.returncode)
+            for run in list(running):
+                look(run.entry, folder)
+                if run.process.poll() is not None:
+                    running.remove(run)
+                    free.append(run.cores)
+                    _end(run.entry, folder, run.process.returncode)
             show()
     finally:
-        for _, process in running:
-            process.terminate()  # it saves itself and ends
-        for _, process in running:
-            process.wait()
+        for run in running:
+            run.process.terminate()  # it saves itself and ends
+        for run in running:
+            run.process.wait()
 
 
-def _begin(cell: Cell, folder: Path, threads: int) -> subprocess.Popen[bytes]:
+def _begin(cell: Cell, folder: Path, cores: list[int]) -> subprocess.Popen[bytes]:
     home = prepare(cell, folder)
-    environment = os.environ | {"OMP_NUM_THREADS": str(cell.config.threads or threads)}
+    threads = cell.config.threads or len(cores) or 1
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with open(home / "log.txt", "ab") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "metadrift", "resume", str(home), "--json"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
             env=environment,
         )
+    if cores:
+        with suppress(ProcessLookupError):  # it may have ended already
+            os.sched_setaffinity(process.pid, cores)
+    return process
 
 
 def _end(entry: Progress, folder: Path, code: int) -> None:
