@@ -112,7 +112,7 @@ def contender(name: str, size: int, folder: Path) -> Step:
         return _plain(parts, method)
     if name == "channels outermost":
         pixels = method.learner.pixels
-        method.learner.pixels = lambda images: pixels(images).contiguous()
+        method.learner.pixels = lambda *images: pixels(*images).contiguous()
     elif name == "two forwards":
         method.forward = lambda tasks, replays=(): _two_forwards(method, tasks, list(replays))
     elif name == "compiled":
@@ -165,7 +165,7 @@ def _bare(size: int, folder: Path, torch_layers: bool) -> Step:
     learner = parts.learner
     tasks = TaskBatch.concatenate([next(parts.stream), next(parts.stream)])
     pixels = learner.pixels(tasks.images)
-    learner.pixels = lambda images: pixels
+    learner.pixels = lambda *images: pixels
     net = Net(dict(learner.named_parameters())).backbone if torch_layers else learner
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
 

@@ -20,7 +20,7 @@ import tyro
 from metadrift.data.pack import Pack, open_pack
 from metadrift.data.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate
-from metadrift.learners import MetaLearner, assert_finite, make_learner
+from metadrift.learners import MetaLearner, make_learner
 from metadrift.learners.allocator import keep_freed_memory
 from metadrift.replay import Augment
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -85,7 +85,8 @@ def train(a: Arguments, pack: Pack) -> dict[str, Any]:
         tasks = turned(tasks, rng) if a.rotate else tasks
         tasks = AUGMENT(tasks, rng) if a.augment else tasks
         outcome = learner(tasks)
-        assert_finite(outcome.loss, where=f"step {step}, learning rate {a.rate}")
+        if not outcome.loss.isfinite().all():
+            raise SystemExit(f"the loss is not finite at step {step}, learning rate {a.rate}")
         optimiser.zero_grad()
         outcome.loss.mean().backward()
         optimiser.step()

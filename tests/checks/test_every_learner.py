@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from metadrift.errors import UsageError
-from metadrift.learners import LEARNERS, exact_gradient_norms, make_learner, task_gradients
+from metadrift.learners import LEARNERS, make_learner, task_gradients
 from metadrift.randomness import Purpose, torch_generator
 from metadrift.runs.config import LearnerName
 from metadrift.tasks import TaskBatch
@@ -129,7 +129,7 @@ def test_importance_is_the_norm_of_the_gradient_at_the_embeddings(name, make_tas
     learner = small_learner(name).double()
     kept = {}
     compute = learner.features
-    learner.features = lambda images: kept.setdefault("features", compute(images))
+    learner.features = lambda *images: kept.setdefault("features", compute(*images))
     outcome = learner(make_tasks())
     (gradient,) = torch.autograd.grad(outcome.loss.sum(), kept["features"])
     assert gradient.abs().max() > 0
@@ -171,7 +171,6 @@ def test_task_gradients_equal_one_backward_a_task(name, make_tasks, small_learne
     tasks = make_tasks()
     averages = {k: v.clone() for k, v in learner.state_dict().items()}
     gradients = task_gradients(learner, tasks)
-    norms = exact_gradient_norms(learner, tasks)
     assert all(torch.equal(v, averages[k]) for k, v in learner.state_dict().items())
     assert all(p.grad is None for p in learner.parameters())
     for t in range(3):
@@ -179,7 +178,6 @@ def test_task_gradients_equal_one_backward_a_task(name, make_tasks, small_learne
         learner(tasks).loss[t].backward()  # in the company of the others: they do not matter
         plain = torch.cat([p.grad.flatten() for p in learner.parameters()])
         torch.testing.assert_close(gradients[t], plain)
-        torch.testing.assert_close(norms[t], plain.norm())
 
 
 @every_learner

@@ -46,8 +46,10 @@ def run(words: list[str]) -> int:
         default = RunArguments(run=load_config(Path(file)))
     arguments = tyro.cli(RunArguments, prog="metadrift run", args=words, default=default)
     from metadrift.distributed.group import joined
+    from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import start
 
+    keep_freed_memory()
     config = arguments.run
     name = arguments.name or default_name(config)
     if not is_folder_name(name):
@@ -75,8 +77,10 @@ def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
         Print the summary as JSON and show no progress.
     """
     from metadrift.distributed.group import joined
+    from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import go_on
 
+    keep_freed_memory()
     with joined() as group:
         summary = go_on(run, json, group)
         if group.leads:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.base import MetaLearner
+from metadrift.learners.outcome import accuracy_of
 from metadrift.randomness import Purpose, generator
 
 TASKS = 750  # a domain, as in the paper's section 5
@@ -78,25 +79,16 @@ def evaluate(
     share
         Which of the tasks are scored here, where several processes divide them.
     """
-    device = next(learner.parameters()).device
-    was_training = learner.training
-    learner.eval()
-    try:
-        # Not inference_mode: the inner loops of anil and maml need gradients within.
-        with torch.no_grad():
-            return {
-                name: _evaluate_domain(
-                    learner,
-                    sampler,
-                    evaluation_tasks(sampler, name, tasks=tasks, seed=seed)[share],
-                    batch,
-                    device,
-                    progress,
-                )
-                for name, sampler in samplers.items()
-            }
-    finally:
-        learner.train(was_training)
+    return {
+        name: _evaluate_domain(
+            learner,
+            sampler,
+            evaluation_tasks(sampler, name, tasks=tasks, seed=seed)[share],
+            batch,
+            progress,
+        )
+        for name, sampler in samplers.items()
+    }
 
 
 def evaluation_tasks(
@@ -127,19 +119,20 @@ def _evaluate_domain(
     sampler: TaskSampler,
     rows: NDArray[np.int64],
     batch: int | None,
-    device: torch.device,
     progress: Callable[[int], None] | None,
 ) -> DomainAccuracy:
+    device, ways = next(learner.parameters()).device, sampler.geometry.ways
     step = batch or _tasks_a_pass(sampler)
     parts: list[NDArray[np.float64]] = []
     for start in range(0, len(rows), step):
-        outcome = learner(sampler.gather(rows[start : start + step]).to(device))
-        if not bool(torch.isfinite(outcome.logits).all()):
+        tasks = sampler.gather(rows[start : start + step]).to(device)
+        logits = learner.predict(tasks.support, tasks.support_labels, tasks.query, ways=ways)
+        if not bool(torch.isfinite(logits).all()):
             raise MetadriftError(
                 f"the learner's answers on {sampler.pack.name!r} are NaN or infinite: its weights "
                 "have gone wrong, most likely by a learning rate that is too high"
             )
-        parts.append(outcome.accuracy().double().cpu().numpy())
+        parts.append(accuracy_of(logits).double().cpu().numpy())
         if progress:
             progress(len(parts[-1]))
     return DomainAccuracy.of(np.concatenate(parts))

@@ -83,11 +83,13 @@ def _run(home: str, threads: int) -> str:
     """In a worker: begin the run or go on with it; gives the reason when it fails."""
     import torch
 
+    from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.folder_lock import LOCK
     from metadrift.runs.loop import go_on
     from metadrift.storage.lock import lock
 
     torch.set_num_threads(threads)
+    keep_freed_memory()  # the worker's process is the run's own
     folder = Path(home)
     try:
         # A worker outlives its lost machine's Ray by some moments, and still holds the folder.

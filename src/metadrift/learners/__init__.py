@@ -12,8 +12,9 @@ from torch import nn
 from metadrift.errors import UsageError
 from metadrift.learners.anil import ANIL
 from metadrift.learners.backbones import ConvNet, blocks_for
-from metadrift.learners.base import MetaLearner, assert_finite, pick_device
-from metadrift.learners.importance import exact_gradient_norms, task_gradients
+from metadrift.learners.base import MetaLearner, pick_device
+from metadrift.learners.classes import class_means, class_shares
+from metadrift.learners.importance import task_gradients
 from metadrift.learners.maml import MAML
 from metadrift.learners.normalisation import Normalisation, frozen_statistics
 from metadrift.learners.outcome import Outcome
@@ -25,8 +26,8 @@ __all__ = [
     "LEARNERS",
     "MetaLearner",
     "Outcome",
-    "assert_finite",
-    "exact_gradient_norms",
+    "class_means",
+    "class_shares",
     "frozen_statistics",
     "make_learner",
     "pick_device",

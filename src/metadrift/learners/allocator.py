@@ -10,11 +10,14 @@ _M_MMAP_MAX = -4
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to hold on to large freed blocks; whether it was on_result.
+    """Tell glibc to keep large freed blocks; True if the allocator accepted.
 
     Each step allocates and frees the same large tensors. By default glibc maps every block above
-    32 MB afresh, and the system then hands out and zeroes its pages one by one, which can cost
-    more than the arithmetic. Other systems' allocators are left as they are.
+    32 MB anew, and the system then hands out and zeroes its pages one by one, which can cost more
+    than the arithmetic. Other systems' allocators are left as they are.
+
+    It holds for the whole process, so the commands `run` and `resume` call it and the library
+    does not.
     """
     if not sys.platform.startswith("linux"):
         return False

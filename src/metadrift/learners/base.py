@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,10 @@ from metadrift.learners.outcome import Outcome
 from metadrift.tasks import TaskBatch
 
 
-class MetaLearner(nn.Module, ABC):
+class MetaLearner(nn.Module):
     """Learns from T tasks at once, each on its own: `learner(tasks)` gives an Outcome.
+
+    A learner writes its rule once, in `logits`. Training, evaluation and `classify` all use it.
 
     Parameters
     ----------
@@ -33,38 +36,74 @@ class MetaLearner(nn.Module, ABC):
         self.normalisation = normalisation
         self.backbone = keep_tasks_apart(backbone, normalisation)
 
-    @abstractmethod
+    def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
+        """The rule: features of support [T, n, D] and query [T, m, D] to logits [T, m, ways].
+
+        `labels` (int64 [n], 0 to ways - 1) says which class each support row belongs to, in every
+        task. Classes may have different numbers of rows and must count the same all the same:
+        `class_means` and `class_shares` see to that.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method logits(support, labels, query, ways)"
+        )
+
+    def answer(
+        self, support: Tensor, labels: Tensor, query: Tensor, ways: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits [T, m, ways], and the features of support and query that they were made of.
+
+        `support` is uint8 [T, n, C, H, W], or [1, n, C, H, W] for T tasks that share it; `query` is
+        uint8 [T, m, C, H, W]. A learner whose whole network adapts overrides this.
+        """
+        n = len(labels)
+        features = self.features(support.expand(len(query), *support.shape[1:]), query)
+        known, asked = features[:, :n], features[:, n:]
+        return self.logits(known, labels, asked, ways), known, asked
+
     def forward(self, tasks: TaskBatch) -> Outcome:
         """Loss, logits, embedding and importance of every task."""
+        labels, ways = tasks.support_labels, tasks.geometry.ways
+        return Outcome.of(*self.answer(tasks.support, labels, tasks.query, ways))
 
-    def pixels(self, images: Tensor) -> Tensor:
-        """uint8 [T, N, C, H, W] to floats in [-1, 1]: [T*N, 3, H, W], the channels innermost."""
-        if images.dtype != torch.uint8:
-            raise MetadriftError(f"images must be uint8 (0..255), not {images.dtype}")
-        T, N, _, height, width = images.shape
-        if not height == width == self.image_size:
-            raise MetadriftError(
-                f"the learner was made for images of {self.image_size} px, not {height} x {width}"
-            )
+    def predict(
+        self, support: Tensor, labels: Tensor, query: Tensor, *, ways: int | None = None
+    ) -> Tensor:
+        """Logits [T, m, ways] in evaluation mode and without gradient.
+
+        Any number of classes and of support images per class; what the images are is said at
+        `answer`. Without `ways` it is one more than the largest label.
+        """
+        with evaluating(self):
+            return self.answer(support, labels, query, ways or int(labels.max()) + 1)[0]
+
+    @property
+    def transductive(self) -> bool:
+        """True if an answer depends on the other queries of its task, by their statistics."""
+        return self.normalisation == "batch" and bool(task_norms(self.backbone))
+
+    def pixels(self, *images: Tensor) -> Tensor:
+        """uint8 [T, N, C, H, W] to floats in [-1, 1]: [T*N, 3, H, W], the channels innermost.
+
+        Several such tensors go side by side: N is then the sum of theirs.
+        """
+        for part in images:
+            self._check(part)
+        T, _, _, height, width = images[0].shape
+        N = [part.shape[1] for part in images]
         # Channels innermost is how packs store images and how the CPU convolves fastest; grey is
         # repeated by the same copy that changes the type.
-        pixels = next(self.parameters()).new_empty((T, N, height, width, 3))
-        pixels.copy_(images.permute(0, 1, 3, 4, 2).expand_as(pixels))
+        pixels = next(self.parameters()).new_empty((T, sum(N), height, width, 3))
+        for part, place in zip(images, torch.split(pixels, N, 1), strict=True):
+            place.copy_(part.permute(0, 1, 3, 4, 2).expand_as(place))
         return pixels.mul_(1 / 127.5).sub_(1).flatten(0, 1).permute(0, 3, 1, 2)
 
-    def features(self, images: Tensor) -> Tensor:
+    def features(self, *images: Tensor) -> Tensor:
         """uint8 [T, N, C, H, W] to [T, N, D], each task with its own normalisation."""
-        T, N = images.shape[:2]
+        T = len(images[0])
         for norm in task_norms(self.backbone):
             norm.tasks = T
-        rows: Tensor = self.backbone(self.pixels(images))
-        return with_gradient(rows.reshape(T, N, -1))
-
-    def support_and_query(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
-        """Features [T, ways*shots, D] and [T, ways*queries, D], from one pass over all images."""
-        features = self.features(tasks.images)
-        n = tasks.geometry.ways * tasks.geometry.shots
-        return features[:, :n], features[:, n:]
+        rows: Tensor = self.backbone(self.pixels(*images))
+        return with_gradient(rows.reshape(T, len(rows) // T, -1))
 
     def feature_size(self) -> int:
         """D, found by sending two blank images through the backbone."""
@@ -72,6 +111,28 @@ class MetaLearner(nn.Module, ABC):
         device = next(self.parameters()).device
         with torch.no_grad():
             return int(self.features(blank.to(device)).shape[2])
+
+    def _check(self, images: Tensor) -> None:
+        if images.dtype != torch.uint8:
+            raise MetadriftError(f"images must be uint8 (0..255), not {images.dtype}")
+        height, width = images.shape[-2:]
+        if not height == width == self.image_size:
+            raise MetadriftError(
+                f"the learner was made for images of {self.image_size} px, not {height} x {width}"
+            )
+
+
+@contextmanager
+def evaluating(learner: nn.Module) -> Iterator[None]:
+    """Inside, the learner is in evaluation mode and no gradient is kept."""
+    was_training = learner.training
+    learner.eval()
+    try:
+        # Not inference_mode: the inner loop of maml needs gradients within.
+        with torch.no_grad():
+            yield
+    finally:
+        learner.train(was_training)
 
 
 def with_gradient(features: Tensor) -> Tensor:
@@ -101,19 +162,3 @@ def pick_device(name: str = "auto") -> torch.device:
     if not there[name]:
         raise UsageError(f"there is no {name} device here; use --device auto or cpu")
     return torch.device(name)
-
-
-def assert_finite(loss: Tensor, *, where: str) -> None:
-    """Refuse a NaN or infinite loss before its gradient can reach the weights.
-
-    Examples
-    --------
-    >>> assert_finite(torch.tensor([0.1, float("nan")]), where="step 7, learning rate 0.001")
-    Traceback (most recent call last):
-    metadrift.errors.MetadriftError: the loss of task 1 is nan at step 7, learning rate 0.001
-    """
-    finite = torch.isfinite(loss.detach())
-    if not bool(finite.all()):
-        task = int((~finite).flatten().nonzero()[0])
-        value = loss.detach().flatten()[task].item()
-        raise MetadriftError(f"the loss of task {task} is {value} at {where}")

@@ -1,7 +1,6 @@
-"""Whole gradients, task by task: exact, and as dear as a backward pass for each task.
+"""Whole gradients of single tasks; one backward pass per task.
 
-Training uses `Outcome.importance`, which comes with the forward pass. These are for analysis and
-for methods that compare gradients.
+Training uses `Outcome.importance`, which comes with the forward pass. This is for analysis.
 """
 
 from __future__ import annotations
@@ -38,8 +37,3 @@ def task_gradients(learner: MetaLearner, tasks: TaskBatch) -> Tensor:
             gradient = torch.autograd.grad(loss, parameters, materialize_grads=True)
             rows.append(torch.cat([part.flatten() for part in gradient]))
     return torch.stack(rows)
-
-
-def exact_gradient_norms(learner: MetaLearner, tasks: TaskBatch) -> Tensor:
-    """The norm of the whole gradient of each task's loss: [T]."""
-    return task_gradients(learner, tasks).square().sum(1).sqrt()

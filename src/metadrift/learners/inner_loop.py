@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Generator, nn
+import torch
+from torch import Generator, Tensor, nn
 
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.backbones import linear_head
 from metadrift.learners.base import MetaLearner
 from metadrift.learners.normalisation import Normalisation
+from metadrift.learners.outcome import Outcome
 from metadrift.tasks import TaskBatch
 
 
@@ -50,11 +52,31 @@ class InnerLoopLearner(MetaLearner):
                 f"not inner_steps={self.inner_steps}, inner_lr={self.inner_lr}"
             )
 
-    def require_fit(self, tasks: TaskBatch) -> None:
-        """Refuse tasks that the outputs of the head do not fit."""
+    def forward(self, tasks: TaskBatch) -> Outcome:
+        """Refuses tasks of other ways than the head was made for: training must fit it."""
         ways, outputs = tasks.geometry.ways, self.head.out_features
         if ways != outputs:
             raise MetadriftError(
                 f"the learner's head has {outputs} outputs and the tasks have {ways} ways; "
                 f"make the learner with ways={ways}"
             )
+        return super().forward(tasks)
+
+    def starting_head(self, ways: int) -> tuple[Tensor, Tensor, float]:
+        """Where the inner loop starts: weight [ways, D], bias [ways], and their learning rate.
+
+        For the ways of training that is the trained head. For other ways every class starts from
+        the mean of the trained rows: in training a class meets each row equally often, so the mean
+        is what the rows have in common. A class's part of the mean loss is 1/ways, so the rate
+        grows with the ways to keep the step of each class as long as in training.
+        """
+        weight, bias, trained = self.head.weight, self.head.bias, self.head.out_features
+        if ways == trained:
+            return weight, bias, self.inner_lr
+        mean = weight.mean(0, keepdim=True).expand(ways, -1), bias.mean().expand(ways)
+        return *mean, self.inner_lr * ways / trained
+
+
+def linear(weight: Tensor, bias: Tensor, features: Tensor) -> Tensor:
+    """Heads [T, ways, D] and [T, ways] on features [T, n, D]: [T, n, ways]."""
+    return torch.baddbmm(bias.unsqueeze(1), features, weight.transpose(1, 2))

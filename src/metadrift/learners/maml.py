@@ -8,10 +8,9 @@ from torch import Tensor
 
 from metadrift.learners.backbones import ConvNet
 from metadrift.learners.base import with_gradient
-from metadrift.learners.inner_loop import InnerLoopLearner
+from metadrift.learners.classes import class_shares
+from metadrift.learners.inner_loop import InnerLoopLearner, linear
 from metadrift.learners.normalisation import adapting, task_norms
-from metadrift.learners.outcome import Outcome
-from metadrift.tasks import TaskBatch
 
 Weights = dict[str, Tensor]  # each with a leading dimension of T: one copy a task
 
@@ -36,40 +35,61 @@ class MAML(InnerLoopLearner):
     Examples
     --------
     >>> from metadrift.learners import make_learner
-    >>> from metadrift.tasks import TaskGeometry
+    >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> learner = make_learner("maml", image_size=28, ways=5, filters=8, generator=0)
     >>> images = torch.randint(0, 256, (2, 5 * (1 + 3), 1, 28, 28), dtype=torch.uint8)
     >>> tuple(learner(TaskBatch(images, TaskGeometry(5, 1, 3))).logits.shape)
     (2, 15, 5)
     """
 
-    def forward(self, tasks: TaskBatch) -> Outcome:
-        self.require_fit(tasks)
-        T = len(tasks)
-        labels = tasks.support_labels.repeat(T)
-        support, query = self.pixels(tasks.support), self.pixels(tasks.query)
+    def answer(
+        self, support: Tensor, labels: Tensor, query: Tensor, ways: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        T, m = query.shape[:2]
         second_order = torch.is_grad_enabled() and not self.first_order
-        before: Tensor | None = None
-        with torch.enable_grad(), adapting(self.backbone):
-            weights = {name: p.expand(T, *p.shape) for name, p in self.named_parameters()}
-            for _ in range(self.inner_steps):
-                features = self._features(weights, support, second_order)
-                if before is None:
-                    before = features.detach()
-                logits = _logits(weights, features).flatten(0, 1)
-                loss = F.cross_entropy(logits, labels, reduction="sum") * (T / len(labels))
-                weights = self._step(weights, loss, second_order)
-        assert before is not None
-        features = with_gradient(self._features(weights, query, second_order))
-        return Outcome.of(_logits(weights, features), before, features)
+        weights, before = self.adapted(self.pixels(support), labels, ways, second_order)
+        weights = {name: w.expand(T, *w.shape[1:]) for name, w in weights.items()}
+        # One query has no statistics of its own: it is normalised with the support.
+        shared = support.expand(T, *support.shape[1:])
+        pixels = self.pixels(query) if m > 1 else self.pixels(shared, query)
+        features = with_gradient(self._features(weights, pixels, second_order)[:, -m:])
+        return linear(weights["head.weight"], weights["head.bias"], features), before, features
 
-    def _step(self, weights: Weights, loss: Tensor, second_order: bool) -> Weights:
+    def adapted(
+        self, pixels: Tensor, labels: Tensor, ways: int, second_order: bool
+    ) -> tuple[Weights, Tensor]:
+        """Each task's weights after the inner steps, and its features before them, detached."""
+        T = len(pixels) // len(labels)
+        share = class_shares(labels, ways, pixels).repeat(T)
+        with torch.enable_grad(), adapting(self.backbone):
+            start, rates = self._start(ways)
+            weights = {name: w.expand(T, *w.shape) for name, w in start.items()}
+            before: Tensor | None = None
+            for _ in range(self.inner_steps):
+                features = self._features(weights, pixels, second_order)
+                before = features.detach() if before is None else before
+                logits = linear(weights["head.weight"], weights["head.bias"], features)
+                each = F.cross_entropy(logits.flatten(0, 1), labels.repeat(T), reduction="none")
+                weights = self._step(weights, rates, (share * each).sum(), second_order)
+        assert before is not None
+        return weights, before
+
+    def _start(self, ways: int) -> tuple[Weights, dict[str, float]]:
+        """The weights that all tasks start from, and the learning rate of each."""
+        weight, bias, head_rate = self.starting_head(ways)
+        head = {"head.weight": weight, "head.bias": bias}
+        start = dict(self.named_parameters()) | head
+        return start, {name: head_rate if name in head else self.inner_lr for name in start}
+
+    def _step(
+        self, weights: Weights, rates: dict[str, float], loss: Tensor, second_order: bool
+    ) -> Weights:
         moving = {name: w for name, w in weights.items() if w.requires_grad}
         gradients = torch.autograd.grad(
             loss, list(moving.values()), create_graph=second_order, materialize_grads=True
         )
         steps = zip(moving.items(), gradients, strict=True)
-        return weights | {name: w - self.inner_lr * g for (name, w), g in steps}
+        return weights | {name: w - rates[name] * g for (name, w), g in steps}
 
     def _features(self, weights: Weights, pixels: Tensor, twice: bool) -> Tensor:
         """[T*N, 3, H, W] through each task's own backbone: [T, N, D]."""
@@ -88,8 +108,3 @@ class MAML(InnerLoopLearner):
         by_task = pixels.reshape(T, -1, *pixels.shape[1:])
         each: Tensor = torch.func.vmap(one, randomness="different")(own, by_task)
         return each
-
-
-def _logits(weights: Weights, features: Tensor) -> Tensor:
-    bias, weight = weights["head.bias"], weights["head.weight"]
-    return torch.baddbmm(bias.unsqueeze(1), features, weight.transpose(1, 2))

@@ -65,8 +65,13 @@ class Outcome:
 
     def accuracy(self) -> Tensor:
         """[T], the share of a task's queries that were named rightly."""
-        with torch.no_grad():
-            return (self.logits.argmax(-1) == _labels(self.logits)).float().mean(1)
+        return accuracy_of(self.logits)
+
+
+@torch.no_grad()
+def accuracy_of(logits: Tensor) -> Tensor:
+    """[T], from logits [T, ways*queries, ways] of queries class by class."""
+    return (logits.argmax(-1) == _labels(logits)).float().mean(1)
 
 
 def _importance(loss: Tensor, embeddings: list[Tensor]) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from metadrift.learners.base import MetaLearner
-from metadrift.learners.outcome import Outcome
-from metadrift.tasks import TaskBatch
+from metadrift.learners.classes import class_means
 
 
 class ProtoNet(MetaLearner):
@@ -24,7 +23,7 @@ class ProtoNet(MetaLearner):
     --------
     >>> import torch
     >>> from metadrift.learners import make_learner
-    >>> from metadrift.tasks import TaskGeometry
+    >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> learner = make_learner("protonet", image_size=28, ways=5, filters=8, generator=0)
     >>> images = torch.randint(0, 256, (2, 5 * (1 + 3), 1, 28, 28), dtype=torch.uint8)
     >>> outcome = learner(TaskBatch(images, TaskGeometry(ways=5, shots=1, queries=3)))
@@ -32,12 +31,8 @@ class ProtoNet(MetaLearner):
     ((2,), (2, 15, 5), (2, 8))
     """
 
-    def forward(self, tasks: TaskBatch) -> Outcome:
-        g = tasks.geometry
-        support, query = self.support_and_query(tasks)
-        prototypes = support.reshape(len(tasks), g.ways, g.shots, -1).mean(2)
-        logits = -squared_distances(query, prototypes)
-        return Outcome.of(logits, support, query)
+    def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
+        return -squared_distances(query, class_means(support, labels, ways))
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metadrift.learners.base import MetaLearner
+from metadrift.learners.classes import class_shares, one_hot
 from metadrift.learners.normalisation import Normalisation
-from metadrift.learners.outcome import Outcome
-from metadrift.tasks import TaskBatch
 
 
 class Ridge(MetaLearner):
@@ -29,7 +27,7 @@ class Ridge(MetaLearner):
     Examples
     --------
     >>> from metadrift.learners import make_learner
-    >>> from metadrift.tasks import TaskGeometry
+    >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> learner = make_learner("ridge", image_size=28, ways=5, filters=8, generator=0)
     >>> images = torch.randint(0, 256, (2, 5 * (1 + 3), 1, 28, 28), dtype=torch.uint8)
     >>> tuple(learner(TaskBatch(images, TaskGeometry(5, 1, 3))).logits.shape)
@@ -41,12 +39,13 @@ class Ridge(MetaLearner):
         self.log_strength = nn.Parameter(torch.tensor(0.0))
         self.log_scale = nn.Parameter(torch.tensor(math.log(4.0)))
 
-    def forward(self, tasks: TaskBatch) -> Outcome:
-        g = tasks.geometry
-        support, query = self.support_and_query(tasks)
-        targets = 2.0 * F.one_hot(tasks.support_labels, g.ways).to(support.dtype) - 1.0
-        predicted = ridge_predictions(support, targets, query, self.log_strength.exp())
-        return Outcome.of(self.log_scale.exp() * predicted, support, query)
+    def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
+        targets = 2.0 * one_hot(labels, ways, support) - 1.0
+        # Least squares with a weight for each row; it is 1 where all classes have as many rows.
+        weight = (len(labels) * class_shares(labels, ways, support)).sqrt().unsqueeze(1)
+        strength = self.log_strength.exp()
+        predicted = ridge_predictions(weight * support, weight * targets, query, strength)
+        return self.log_scale.exp() * predicted
 
 
 def ridge_predictions(support: Tensor, targets: Tensor, query: Tensor, strength: Tensor) -> Tensor:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from metadrift.data.images import ImageFormat
 from metadrift.data.importers.plan import Unreadable
 from metadrift.learners import MetaLearner
-from metadrift.live.answers import answers
 from metadrift.live.pictures import Asked, Labelled, Queries, Support, read_queries, read_support
+
+_IMAGES_PER_PASS = 1024
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def classify(
     known: Labelled = read_support(support, look)
     asked: Asked = read_queries(query, known.classes, look)
     device = next(learner.parameters()).device
-    logits = answers(
+    logits = logits_of(
         learner,
         known.images.to(device),
         known.labels.to(device),
@@ -133,3 +135,28 @@ def classify(
     return Classification(
         known.classes, shots, asked.names, probabilities, asked.truth, tuple(asked.unreadable)
     )
+
+
+def logits_of(
+    learner: MetaLearner, support: Tensor, labels: Tensor, query: Tensor, *, together: bool = False
+) -> Tensor:
+    """Logits [m, ways] of the query pictures.
+
+    Parameters
+    ----------
+    support, query
+        uint8 [n, C, H, W] and [m, C, H, W], on the learner's device.
+    labels
+        int64 [n], from 0 to ways - 1, each at least once.
+    together
+        True: one task with all queries, as in training. False: a task for each query, so that no
+        answer depends on the other queries. Without `batch` normalisation the two are the same.
+    """
+    if not learner.transductive:
+        tasks = [part[None] for part in torch.split(query, _IMAGES_PER_PASS)]
+    elif together:
+        tasks = [query[None]]
+    else:
+        each = max(1, _IMAGES_PER_PASS // (len(support) + 1))
+        tasks = list(torch.split(query.unsqueeze(1), each))
+    return torch.cat([learner.predict(support[None], labels, q).flatten(0, 1) for q in tasks])

@@ -148,17 +148,11 @@ class ContinualMetaLearner:
         self.steps += 1
         return record
 
-    @torch.no_grad()
     def predict(self, tasks: TaskBatch) -> Tensor:
         """The class (0 to ways - 1) of every query: int64 [T, ways*queries]."""
-        was_training = self.learner.training
-        self.learner.eval()
-        try:
-            outcome = self.learner(tasks.to(self.method.device))
-        finally:
-            self.learner.train(was_training)
-        answer: Tensor = outcome.logits.argmax(-1).cpu()
-        return answer
+        tasks = tasks.to(self.method.device)
+        logits = self.learner.predict(tasks.support, tasks.support_labels, tasks.query)
+        return logits.argmax(-1).cpu()
 
     def classify(
         self, support: Support, query: Queries, *, together: bool = False

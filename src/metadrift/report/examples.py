@@ -7,13 +7,14 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluation_tasks
+from metadrift.learners import MetaLearner
+from metadrift.learners.outcome import accuracy_of
 from metadrift.report.subject import RunData
 from metadrift.runs.build import build_learner, plan, scored_domains
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
@@ -59,7 +60,6 @@ def examples_of(run: RunData) -> list[Example]:
         geometry = TaskGeometry(config.ways, config.shots, config.queries)
         learner = build_learner(config, next(iter(packs.values())).image_size)
         learner.load_state_dict(load_checkpoint(saved[-1])["method"]["learner"])
-        learner.eval()
         found = []
         for name in scored_domains(config, benchmark, packs):
             sampler = TaskSampler(packs[name], config.split, geometry, channels)
@@ -70,11 +70,10 @@ def examples_of(run: RunData) -> list[Example]:
     return found
 
 
-def _example(domain: str, learner: torch.nn.Module, tasks: TaskBatch) -> Example:
+def _example(domain: str, learner: MetaLearner, tasks: TaskBatch) -> Example:
     g = tasks.geometry
-    with torch.enable_grad():  # learners with an inner loop need it
-        outcome = learner(tasks)
-    answers = outcome.logits[0].argmax(-1).view(g.ways, g.queries)
+    logits = learner.predict(tasks.support, tasks.support_labels, tasks.query)
+    answers = logits[0].argmax(-1).view(g.ways, g.queries)
     images = tasks.images[0].permute(0, 2, 3, 1).numpy()
     first = g.ways * g.shots
     queries = [
@@ -84,7 +83,7 @@ def _example(domain: str, learner: torch.nn.Module, tasks: TaskBatch) -> Example
         for answer in [int(answers[c, q])]
     ]
     support = [_png(images[c * g.shots]) for c in range(g.ways)]
-    return Example(domain, float(outcome.accuracy()[0]), support, queries)
+    return Example(domain, float(accuracy_of(logits)[0]), support, queries)
 
 
 def _png(image: NDArray[np.uint8]) -> str:

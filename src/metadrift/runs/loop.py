@@ -20,7 +20,6 @@ from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import DomainAccuracy
 from metadrift.evaluation.together import evaluate_together
 from metadrift.evaluation.variance import replay_variance
-from metadrift.learners.allocator import keep_freed_memory
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
@@ -121,7 +120,6 @@ def _independent(config: RunConfig, folder: Path, quiet: bool, group: Group) -> 
 
 class _Run:
     def __init__(self, config: RunConfig, folder: Path, quiet: bool, group: Group) -> None:
-        keep_freed_memory()
         if config.threads:
             torch.set_num_threads(config.threads)
         self.config, self.folder, self.group = config, folder, group

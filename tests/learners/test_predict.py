@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadrift.learners import make_learner
-from metadrift.live.answers import answers
+from metadrift.learners import MetaLearner, class_means, make_learner
+from metadrift.learners.backbones import ConvNet
+from metadrift.live.classification import logits_of
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 LEARNERS = ("protonet", "ridge", "anil", "maml")
@@ -43,26 +44,62 @@ def test_all_together_the_answers_are_those_of_a_task(name, normalisation):
     learner, tasks = made(name, normalisation), tasks_of()
     learner.eval()
     expected = learner(tasks).logits[0].detach()
-    found = answers(learner, tasks.support[0], tasks.support_labels, tasks.query[0], together=True)
+    found = logits_of(
+        learner, tasks.support[0], tasks.support_labels, tasks.query[0], together=True
+    )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_tasks_may_share_their_support(name):
+    learner, tasks = made(name), tasks_of()
+    query = tasks.query.expand(2, -1, -1, -1, -1).clone()
+    query[1] = 255 - query[1]
+    shared = learner.predict(tasks.support, tasks.support_labels, query)
+    each = [learner.predict(tasks.support, tasks.support_labels, q[None])[0] for q in query]
+    torch.testing.assert_close(shared, torch.stack(each), rtol=1e-4, atol=1e-4)
+
+
+class Nearest(MetaLearner):
+    """A custom learner: nothing but its rule."""
+
+    def logits(self, support, labels, query, ways):
+        return -torch.cdist(query, class_means(support, labels, ways))
+
+
+def test_a_custom_learner_needs_only_its_rule():
+    backbone = ConvNet(2, 4, "batch", torch.Generator().manual_seed(0))
+    learner, tasks = Nearest(backbone, 16, "batch"), tasks_of()
+    outcome = learner(tasks)
+    assert outcome.loss.isfinite().all()
+    support, labels, query = tasks.support[0], tasks.support_labels, tasks.query[0]
+    together = logits_of(learner, support, labels, query, together=True)
+    torch.testing.assert_close(together, outcome.logits[0].detach())
+    assert logits_of(learner, support[:5], torch.tensor([0, 1, 1, 2, 3]), query).shape == (12, 4)
+
+
+def test_a_learner_without_a_rule_says_what_is_missing():
+    learner = MetaLearner(ConvNet(2, 4, "batch", torch.Generator().manual_seed(0)), 16, "batch")
+    with pytest.raises(NotImplementedError, match="MetaLearner needs a method logits"):
+        learner(tasks_of())
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_alone_an_answer_does_not_depend_on_the_other_queries(name):
     learner, tasks = made(name), tasks_of()
     support, labels, query = tasks.support[0], tasks.support_labels, tasks.query[0]
-    every = answers(learner, support, labels, query)
-    torch.testing.assert_close(answers(learner, support, labels, query[5:6]), every[5:6])
-    alone = answers(learner, support, labels, query[5:6], together=True)
+    every = logits_of(learner, support, labels, query)
+    torch.testing.assert_close(logits_of(learner, support, labels, query[5:6]), every[5:6])
+    alone = logits_of(learner, support, labels, query[5:6], together=True)
     torch.testing.assert_close(alone, every[5:6])
-    assert not torch.allclose(answers(learner, support, labels, query, together=True), every)
+    assert not torch.allclose(logits_of(learner, support, labels, query, together=True), every)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_with_running_averages_alone_and_together_are_the_same(name):
     learner, tasks = made(name, "running"), tasks_of()
     given = (learner, tasks.support[0], tasks.support_labels, tasks.query[0])
-    torch.testing.assert_close(answers(*given), answers(*given, together=True))
+    torch.testing.assert_close(logits_of(*given), logits_of(*given, together=True))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -77,7 +114,7 @@ def test_any_ways_and_shots_are_answered(name, shots, queries):
     labels = torch.arange(len(shots)).repeat_interleave(torch.tensor(shots))
     n = sum(shots)
     for together in (False, True):
-        found = answers(learner, images[:n], labels, images[n:], together=together)
+        found = logits_of(learner, images[:n], labels, images[n:], together=together)
         assert found.shape == (queries, len(shots))
         assert torch.isfinite(found).all()
 
@@ -91,8 +128,8 @@ def test_the_order_of_classes_does_not_matter_beyond_the_trained_ways(name, ways
     generator = torch.Generator().manual_seed(1)
     images = torch.randint(0, 256, (ways + 2, 3, 16, 16), dtype=torch.uint8, generator=generator)
     order = torch.randperm(ways, generator=generator)
-    straight = answers(learner, images[:ways], torch.arange(ways), images[ways:])
-    turned = answers(learner, images[:ways][order], torch.arange(ways), images[ways:])
+    straight = logits_of(learner, images[:ways], torch.arange(ways), images[ways:])
+    turned = logits_of(learner, images[:ways][order], torch.arange(ways), images[ways:])
     torch.testing.assert_close(turned, straight[:, order], rtol=1e-4, atol=1e-5)
 
 
@@ -102,8 +139,8 @@ def test_a_picture_given_twice_counts_once(name):
     learner, tasks = made(name, "running"), tasks_of()
     support, labels, query = tasks.support[0], tasks.support_labels, tasks.query[0]
     twice = torch.cat([support, support[:2]])
-    found = answers(learner, twice, torch.cat([labels, labels[:2]]), query)
-    usual = answers(learner, support, labels, query)
+    found = logits_of(learner, twice, torch.cat([labels, labels[:2]]), query)
+    usual = logits_of(learner, support, labels, query)
     if name == "ridge":  # the ridge holds back a single picture more than a repeated one
         assert (found.argmax(1) == usual.argmax(1)).float().mean() > 0.8
     elif name == "maml":  # its inner steps normalise by the support pictures
@@ -117,7 +154,7 @@ def test_the_learner_stays_as_it_was(name):
     learner, tasks = made(name), tasks_of()
     before = {key: value.clone() for key, value in learner.state_dict().items()}
     learner.train()
-    answers(learner, tasks.support[0], tasks.support_labels, tasks.query[0])
+    logits_of(learner, tasks.support[0], tasks.support_labels, tasks.query[0])
     assert learner.training
     assert all(torch.equal(before[key], value) for key, value in learner.state_dict().items())
     assert all(parameter.grad is None for parameter in learner.parameters())
