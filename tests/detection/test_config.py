@@ -15,8 +15,8 @@ from metadrift.errors import UsageError
 
 def test_the_stated_scales_give_the_stated_settings() -> None:
     full, small = DetectionConfig().scaled(1.0), DetectionConfig().scaled(0.05)
-    assert (full.window, full.burn_in, full.refractory, full.rho) == (50, 300, 150, 1e-3)
-    assert (small.window, small.burn_in, small.refractory) == (20, 60, 60)
+    assert (full.window, full.burn_in, full.rho) == (50, 300, 1e-3)
+    assert (small.window, small.burn_in) == (20, 60)
     assert small.rho == pytest.approx(1 / 300, rel=0.01)
     paper = DetectionConfig(mode="paper").scaled(1.0)
     assert (paper.window, paper.delta, paper.refractory, paper.features) == (
@@ -51,6 +51,8 @@ def test_make_detector_follows_the_mode() -> None:
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(UsageError, match=r"100 permutations cannot reach the level 0\.005"):
         DetectionConfig(permutations=100)
+    with pytest.raises(UsageError, match="settings of mode paper"):
+        DetectionConfig(refractory=60)
     with pytest.raises(UsageError, match="at least 3 batches"):
         DetectionConfig(window=2)
     with pytest.raises(UsageError, match="scale"):

@@ -16,7 +16,7 @@ from metadrift.detection import Change, DetectionConfig, make_detector
 from metadrift.errors import MetadriftError
 
 CONFIGS = [
-    DetectionConfig(window=12, burn_in=40, refractory=20),
+    DetectionConfig(window=12, burn_in=40),
     DetectionConfig(mode="fourier", window=12, burn_in=40, fourier_features=64),
     DetectionConfig(mode="paper", window=12, sqrt=True, refractory=9),
 ]

@@ -37,6 +37,15 @@ def test_frozen_features_follow_from_the_seed_alone() -> None:
     assert not np.array_equal(a, FrozenFeatures(3, seed=5)(tasks()))
 
 
+def test_the_spread_is_the_mean_of_each_images_own_spread() -> None:
+    images = torch.full((1, 4, 1, 28, 28), 100, dtype=torch.uint8)
+    images[0, 0, :, ::2] = 200  # one striped support image beside a flat one
+    batch = TaskBatch(images, TaskGeometry(ways=2, shots=1, queries=1))
+    mean, spread = FrozenFeatures(1)(batch)[-4:-2]
+    assert mean == pytest.approx(125 / 255)
+    assert spread == pytest.approx(50 / 255 / 2)
+
+
 def test_frozen_features_do_not_look_at_the_query() -> None:
     batch = tasks()
     images = batch.images.clone()

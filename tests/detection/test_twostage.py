@@ -82,14 +82,6 @@ def test_a_passing_disturbance_is_not_confirmed(stream: Callable[..., np.ndarray
     assert alarms > 0
 
 
-def test_the_refractory_time_puts_the_next_alarm_off(stream: Callable[..., np.ndarray]) -> None:
-    z = stream(0, (200, 0.0), (100, 3.0), (300, 0.0))
-    soon = make_detector(DEFAULT).update_many(z)
-    late = make_detector(replace(DEFAULT, refractory=1000)).update_many(z)
-    assert len(soon) == 2
-    assert len(late) == 1
-
-
 def test_statistic_and_threshold_are_nan_while_learning(stream: Callable[..., np.ndarray]) -> None:
     detector = make_detector(DEFAULT)
     z = stream(0, (70, 0.0))

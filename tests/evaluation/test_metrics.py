@@ -59,6 +59,7 @@ def test_numbers_that_do_not_fit_together_are_refused():
         ([99, 130], 1, 1, 30.0),  # before the first change: false
         ([130, 140], 1, 1, 30.0),  # reported twice: once too often
         ([199], 1, 0, 99.0),
+        ([200], 1, 0, 0.0),  # belongs to the change at 200 alone
         ([110, 260], 2, 0, 35.0),
     ],
 )

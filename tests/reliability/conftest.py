@@ -33,7 +33,7 @@ def config(short_benchmark):
         log_every=2,
         threads=1,
         learn=LearnerConfig(filters=4, inner_steps=2),
-        detection=DetectionConfig(window=3, burn_in=9, refractory=3, delta=2.0),
+        detection=DetectionConfig(window=3, burn_in=9, delta=2.0),
     )
 
 

@@ -67,12 +67,6 @@ def calibrated(config: DetectionConfig, sample: Array, every: float) -> Detectio
     return replace(config, delta=high, level=_LEVEL)
 
 
-def steps_between_false_alarms(config: DetectionConfig, sample: Array) -> float:
-    """About how many steps pass between two false alarms with these settings."""
-    config = config.resolved()
-    return _steps_between(config.delta, skewness(sample[:_SAMPLE]), config) / config.level
-
-
 def skewness(sample: Array) -> float:
     """Of the MMD^2 between two samples of one distribution, given vectors [N, D] of it.
 

@@ -13,7 +13,7 @@ Features = Literal["auto", "frozen", "network", "both", "paper_z"]
 
 @dataclass(frozen=True)
 class DetectionConfig:
-    """How changes of domain are detected. "auto", 0 and -1 take the mode's own value.
+    """How changes of domain are detected. "auto" and 0 take the mode's own value.
 
     Examples
     --------
@@ -37,14 +37,14 @@ class DetectionConfig:
     """Rate of the moving moments of the statistic."""
     burn_in: int = 300
     """Batches of a domain from which scale, kernel width and first moments are estimated."""
-    refractory: int = -1
-    """Steps without an alarm after one that led to a change; -1 means 3B, in paper mode 0."""
     permutations: int = 200
     """Permutations of the confirmation test."""
     level: float = 0.005
     """Level of the confirmation test."""
     sqrt: bool = False
     """Paper mode: take the threshold under a square root, as the released code does."""
+    refractory: int = 0
+    """Paper mode: steps after an alarm in which no other is raised."""
     fourier_features: int = 512
     """r, the length of the random Fourier features of mode fourier."""
     feature_dim: int = 64
@@ -61,6 +61,8 @@ class DetectionConfig:
             raise UsageError(f"the detection window must be at least 3 batches, not {self.window}")
         if self.delta < 0:
             raise UsageError(f"delta must not be negative, it is {self.delta}")
+        if self.mode != "paper" and (self.refractory or self.sqrt):
+            raise UsageError("refractory and sqrt are settings of mode paper; leave them out")
         if not 0 < self.rho <= 1:
             raise UsageError(f"rho must be above 0 and at most 1, not {self.rho}")
         if not 0 < self.level < 1 or self.permutations < 1 / self.level - 1:
@@ -70,19 +72,17 @@ class DetectionConfig:
             )
 
     def resolved(self) -> DetectionConfig:
-        """The same with every "auto", 0 and -1 replaced by the value it stands for."""
+        """The same with every "auto" and 0 replaced by the value it stands for."""
         paper = self.mode == "paper"
         window = self.window or (100 if paper else 50)
         features = self.features
         if features == "auto":
             features = "paper_z" if paper else "frozen"
-        quiet = 0 if paper else 3 * window
         return replace(
             self,
             features=features,
             window=window,
             delta=self.delta or (1.64 if paper else 6.0),
-            refractory=quiet if self.refractory < 0 else self.refractory,
             burn_in=max(self.burn_in, 3 * window),
         )
 
@@ -90,9 +90,9 @@ class DetectionConfig:
         """For a stream of `scale` (up to 1) times the paper's length.
 
         Windows shrink as scale^0.306 (50 to 20 at 0.05) and not below 15, the burn-in as
-        scale^0.537 (300 to 60) and not below three windows, refractory with the window, and rho
-        grows as scale^-0.402 (1/1000 to 1/300). Shorter windows would see too little of a domain,
-        so nothing shrinks as fast as the stream.
+        scale^0.537 (300 to 60) and not below three windows, and rho grows as
+        scale^-0.402 (1/1000 to 1/300). Shorter windows would see too little of a domain, so
+        nothing shrinks as fast as the stream.
         """
         if not scale > 0:
             raise UsageError(f"the scale must be above 0, not {scale}")

@@ -34,8 +34,8 @@ class TwoStageDetector(ChangeDetector):
     Parameters
     ----------
     config
-        Uses window, delta, rho, burn_in, refractory, permutations, level, seed; mode "fourier"
-        watches with `FourierMMD` in place of W.
+        Uses window, delta, rho, burn_in, permutations, level, seed; mode "fourier" watches with
+        `FourierMMD` in place of W.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class TwoStageDetector(ChangeDetector):
     def __init__(self, config: DetectionConfig) -> None:
         super().__init__()
         self.config = config = config.resolved()
-        self.B, self.refractory = config.window, config.refractory
+        self.B = config.window
         self.block = max(1, self.B // 5)  # neighbours that move together in a permutation
         self._rng = generator(config.seed, Purpose.PERMUTATIONS)
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
@@ -57,7 +57,6 @@ class TwoStageDetector(ChangeDetector):
         self._domain_start = 0
         self._alarm_at: int | None = None
         self._alarm = (math.nan, math.nan)  # its statistic and threshold
-        self._quiet_until = 0
         self._watch: WindowStatistic | None = None
         self._projection: Array | None = None  # follows from the seed
 
@@ -117,15 +116,14 @@ class TwoStageDetector(ChangeDetector):
             found = self._confirm(watch) if fresh == self.B else None
         else:
             found = None
-            if watch.threshold < W and now >= self._quiet_until:
+            if watch.threshold < W:
                 self._alarm_at, self._alarm = now, (W, watch.threshold)
                 watch.freeze(now + 2 * self.B)
         watch.feed(W, now)
         return found
 
     def _confirm(self, watch: WindowStatistic) -> Change | None:
-        assert self._alarm_at is not None
-        now, alarm_at, self._alarm_at = self.step - 1, self._alarm_at, None
+        now, self._alarm_at = self.step - 1, None
         seen = self._since(self._domain_start)
         fresh, around, reference = seen[-self.B :], seen[-3 * self.B :], seen[: -3 * self.B]
         reference = reference[-4 * self.B :]
@@ -133,7 +131,6 @@ class TwoStageDetector(ChangeDetector):
         if p > self.config.level:
             return None
         started_at = now + 1 - len(around) + best_split(around, watch.kernel(around), 2 * self.B)
-        self._quiet_until = alarm_at + 1 + self.refractory
         self._begin(started_at)
         return Change(now, started_at, *self._alarm)
 
@@ -168,7 +165,6 @@ class TwoStageDetector(ChangeDetector):
             "domain_start": self._domain_start,
             "alarm_at": self._alarm_at,
             "alarm": list(self._alarm),
-            "quiet_until": self._quiet_until,
             "watch": None if self._watch is None else self._watch.state_dict(),
         }
 
@@ -182,6 +178,5 @@ class TwoStageDetector(ChangeDetector):
         self._alarm_at = None if state["alarm_at"] is None else int(state["alarm_at"])
         statistic, threshold = state["alarm"]
         self._alarm = (float(statistic), float(threshold))
-        self._quiet_until = int(state["quiet_until"])
         watch = state["watch"]
         self._watch = None if watch is None else WindowStatistic.from_state(watch, self.config)
