@@ -21,7 +21,7 @@ class Purpose(IntEnum):
     MEMORY = 4
     REPLAY = 5
     TRANSFORM = 6
-    EVALUATION = 7  # key: domain, geometry
+    EVALUATION = 7  # key: domain, geometry, block of tasks
     VARIANCE = 8  # key: step
     RESHARDING = 9  # key: step
     PROCESS = 10  # key: rank

@@ -14,7 +14,7 @@ from PIL import Image
 
 from metadrift.cli import main
 from metadrift.detection import DetectionConfig, calibrated, detect
-from metadrift.detection.calibration import LEAST_DELTA
+from metadrift.detection.calibration import LEAST_DELTA, _steps_between, skewness
 from metadrift.detection.trace import fitted
 from metadrift.detection.twostage import TwoStageDetector
 from metadrift.errors import MetadriftError, UsageError
@@ -168,6 +168,9 @@ def test_rarer_false_alarms_mean_a_higher_bar(mode, stream) -> None:
     bars = [(c.delta, -c.level) for c in settings]
     assert bars == sorted(bars)
     assert all(c.delta >= LEAST_DELTA and c.level <= 0.1 for c in settings)
+    promised = [_steps_between(c.delta, skewness(sample), c) / c.level for c in settings]
+    assert all(n <= p * 1.001 for n, p in zip(asked, promised, strict=True))
+    assert promised[2] == pytest.approx(100_000, rel=0.01)
 
 
 def test_constant_vectors_can_be_calibrated_for(stream) -> None:

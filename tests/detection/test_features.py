@@ -54,6 +54,15 @@ def test_frozen_features_do_not_look_at_the_query() -> None:
     assert np.array_equal(features(batch), features(TaskBatch(images, batch.geometry)))
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_last_frozen_features_are_plain_statistics_of_the_support(channels: int) -> None:
+    batch = tasks(channels=channels)
+    x = batch.support.flatten(0, 1).numpy() / 255
+    steps = [np.abs(np.diff(x, axis=axis)).mean((0, 2, 3)) for axis in (3, 2, 1)]
+    expected = np.concatenate([x.mean((0, 2, 3)), x.std((2, 3)).mean(0), *steps])
+    assert FrozenFeatures(channels)(batch)[-len(expected) :] == pytest.approx(expected, rel=1e-5)
+
+
 def test_network_features_average_the_embedding_and_cut_the_graph() -> None:
     embedding = torch.randn(2, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
     vector = NetworkFeatures(dim=64)(tasks(), embedding)

@@ -2,13 +2,7 @@ import pytest
 
 from metadrift.errors import UsageError
 from metadrift.evaluation.detection import score_detection
-from metadrift.evaluation.metrics import (
-    area_under_average,
-    average,
-    backward_transfer,
-    forgetting,
-    worst_domain,
-)
+from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
 
 STAGES = [
     {"a": 0.8, "b": 0.3, "c": 0.2},
@@ -17,14 +11,30 @@ STAGES = [
 ]
 
 
-def test_average_and_worst_domain_count_every_domain_once():
-    assert average(STAGES[2]) == pytest.approx(2.0 / 3)
+def test_the_worst_domain_is_the_one_with_the_lowest_accuracy():
     assert worst_domain(STAGES[2]) == ("a", 0.5)
 
 
 def test_forgetting_is_the_fall_from_the_best_since_a_domain_was_learned():
-    # a: best .85 (after b) - .5; b: .7 - .6. Before its own stay, b's accuracy does not count.
+    # a: best .85 (after b) - .5; b: .7 - .6.
     assert forgetting(STAGES, ["a", "b", "c"]) == pytest.approx((0.35 + 0.1) / 2)
+
+
+def test_what_was_right_before_a_domain_was_learned_cannot_be_forgotten():
+    lucky = [STAGES[0] | {"b": 0.99}, *STAGES[1:]]
+    assert forgetting(lucky, ["a", "b", "c"]) == forgetting(STAGES, ["a", "b", "c"])
+
+
+def test_a_domain_that_comes_back_is_learned_from_its_first_stay_on():
+    stages = [
+        {"a": 0.9, "b": 0.2},
+        {"a": 0.4, "b": 0.8},
+        {"a": 0.7, "b": 0.6},
+        {"a": 0.6, "b": 0.7},
+    ]
+    stays = ["a", "b", "a", "b"]
+    assert forgetting(stages, stays) == pytest.approx(0.3)  # of a: .9 - .6; b has the last stay
+    assert backward_transfer(stages, stays) == pytest.approx(-0.1)
 
 
 def test_backward_transfer_compares_with_the_end_of_the_last_stay():
@@ -38,17 +48,9 @@ def test_with_one_stay_nothing_can_be_forgotten():
     assert backward_transfer([{"a": 0.5}], ["a"]) is None
 
 
-def test_the_area_weighs_evaluations_by_the_steps_between_them():
-    stages = [{"a": 0.0}, {"a": 1.0}, {"a": 1.0}]
-    assert area_under_average(stages, [0, 10, 40]) == pytest.approx((5 + 30) / 40)
-    assert area_under_average([{"a": 0.4}], [7]) == 0.4
-
-
 def test_numbers_that_do_not_fit_together_are_refused():
     with pytest.raises(UsageError, match="do not fit together"):
         forgetting(STAGES, ["a"])
-    with pytest.raises(UsageError, match="do not fit together"):
-        area_under_average(STAGES, [1])
 
 
 @pytest.mark.parametrize(

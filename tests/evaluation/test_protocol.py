@@ -68,6 +68,14 @@ def test_the_tasks_are_fixed_by_seed_and_domain(samplers):
     assert not np.array_equal(rows, evaluation_tasks(sampler, "other", tasks=20, seed=3))
 
 
+@pytest.mark.parametrize("few", [1, 49, 50, 51, 100])
+def test_fewer_tasks_are_the_first_of_more(few, samplers):
+    many = evaluation_tasks(samplers["plain"], "plain", tasks=130)
+    assert np.array_equal(evaluation_tasks(samplers["plain"], "plain", tasks=few), many[:few])
+    assert many.shape == (130, GEOMETRY.images_per_task)
+    assert len(np.unique(many, axis=0)) > 100  # blocks of tasks do not repeat each other
+
+
 def test_only_test_classes_are_drawn(samplers):
     rows = evaluation_tasks(samplers["plain"], "plain", tasks=50)
     assert rows.max() < samplers["plain"].pack.class_offsets[4]

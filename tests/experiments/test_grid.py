@@ -62,6 +62,7 @@ def summary(mean, oracle=False):
         "oracle": oracle,
         "accuracy": {"mean": mean, "per_domain": {"a": {"mean": mean}, "b": {"mean": mean}}},
         "forgetting": 0.1,
+        "backward_transfer": -0.1,
         "memory": {"min_share": 0.2},
         "detection": {"true_changes": 5, "detected": 4, "false_alarms": 0, "mean_delay": 30.0},
         "timing": {"wall_s": 9.0},
@@ -86,6 +87,21 @@ def test_rows_hold_means_over_seeds_and_differences_paired_by_seed(tmp_path):
         "true_changes": 15, "detected": 12, "false_alarms": 0, "mean_delay": 30.0,
     }  # fmt: skip
     assert "| protonet | 1 | ours | 55.0 ± 23.7 | +5.0 [+2.5, +7.5] |" in markdown(result)
+
+
+def test_one_seed_has_no_interval_and_the_table_does_not_speak_of_one(tmp_path):
+    variants = {"reservoir": {"method": "reservoir"}, "ours": {"method": "m2d3-pets"}}
+    for seeds in ((0,), (0, 1)):
+        grid = Grid("t", variants, seeds=seeds, reference="reservoir")
+        for cell in grid.cells():
+            (tmp_path / cell.name).mkdir(exist_ok=True)
+            write_json(tmp_path / cell.name / "summary.json", summary(0.4 + 0.1 * cell.seed))
+        text = markdown(gather(grid, tmp_path))
+        several = len(seeds) > 1
+        assert ("interval" in text) is ("±" in text) is ("[" in text) is several
+        assert ("paired by seed" in text) is several
+        assert ("differences are to reservoir, of one seed" in text) is not several
+    assert "| 10.0 | -10.0 | 20.0 |" in text  # forgetting, backward transfer, memory
 
 
 def test_what_is_not_finished_is_named(tmp_path):

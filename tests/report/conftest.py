@@ -74,6 +74,7 @@ def _summary(config, segments, names, total, lift):
         "steps": total,
         "accuracy": {"mean": 0.5 + lift, "ci95": 0.01, "per_domain": each},
         "forgetting": 0.03,
+        "backward_transfer": -0.03,
         "detection": found if config.method == "m2d3-pets" else None,
         "memory": None if config.method == "sequential" else memory | {"min_share": 1 / 3},
         "timing": {"wall_s": 12.0, "steps_per_s": 8.3, "overhead": {"data": 0.05}},

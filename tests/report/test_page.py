@@ -29,6 +29,8 @@ def test_the_headline_has_interval_and_paired_difference(comparison):
     page = page_of(comparison)
     # Seeds 0 and 1 have 54 and 55: mean 54.5, and half of Student's interval 12.706 * 0.5.
     assert row_of(page, "m2d3-pets")[1:3] == ["54.5 ± 6.4", "+4.0 [+4.0, +4.0]"]
+    assert row_of(page, "m2d3-pets")[4:6] == ["3.0", "-3.0"]  # forgetting, backward transfer
+    assert "backward transfer, points" in page
     assert "to reservoir" in page
 
 
@@ -96,6 +98,8 @@ def test_a_run_that_goes_on_says_how_far_it_is(tmp_path, write_comparison):
     whole = page_of(folder)
     assert "3 of 4 runs are finished" in whole
     assert "<h3>The result</h3>" in whole
+    assert row_of(whole, "reservoir")[1] == "50.5 ± 6.4"
+    assert row_of(whole, "m2d3-pets")[1] == "52.0"  # one seed of two: no interval beside theirs
     alone = page_of(folder / going)
     assert "0 of 1 run is finished" in alone
     assert "step 40 of 410" in alone  # the built-in benchmark at this scale

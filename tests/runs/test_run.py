@@ -215,7 +215,17 @@ def test_a_domain_without_validation_classes_is_left_out(
     config = replace(partly_without_validation, method=method)
     summary = start(config, tmp_path / "run", quiet=True)
     assert set(summary["accuracy"]["per_domain"]) == {"dark", "bright"}
-    assert isinstance(summary["forgetting"], float)
+    measured = method == "reservoir"  # independent learners never leave their domain
+    for name in ("forgetting", "backward_transfer"):
+        assert isinstance(summary[name], float) if measured else summary[name] is None
+
+
+def test_a_learner_that_cannot_change_forgets_exactly_nothing(config, tmp_path):
+    # Steps of this size vanish in a float's rounding. There are three times as many final tasks.
+    summary = start(replace(config, method="reservoir", lr=1e-30), tmp_path / "run", quiet=True)
+    assert summary["stages"][0] == summary["stages"][-1]
+    assert summary["forgetting"] == 0.0
+    assert summary["backward_transfer"] == 0.0
 
 
 def test_no_validation_classes_at_all_are_said_before_anything_is_written(

@@ -18,7 +18,7 @@ from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores, run_locally
 from metadrift.experiments.on_ray import run_on_ray
 from metadrift.experiments.progress import Progress
-from metadrift.experiments.table import columns_of, console_for_tables, markdown, rows_of
+from metadrift.experiments.table import columns_of, console_for_tables, markdown, notes_of, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.storage.files import write_atomically, write_json
 
@@ -174,17 +174,11 @@ def _print(result: dict[str, Any], folder: Path) -> None:
 
     table = Table(title=result["title"])
     for column in columns_of(result):
-        table.add_column(column, no_wrap=True)
+        table.add_column(column.replace(" ", "\n"), no_wrap=True)
     for row in rows_of(result):
         table.add_row(*row)
     console = console_for_tables()
     console.print(table)
-    if result["against"]:
-        note = "differences are to the reference of each variant, paired by seed"
-        console.print(f"{note}, with Student's interval", highlight=False)
-    elif result["reference"]:
-        note = f"differences are to {result['reference']}, paired by seed, with Student's interval"
-        console.print(note, highlight=False)
-    for note in result["notes"]:
+    for note in notes_of(result):
         console.print(note, highlight=False, soft_wrap=True)
     console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)

@@ -13,11 +13,6 @@ from metadrift.errors import UsageError
 Stage = Mapping[str, float]
 
 
-def average(stage: Stage) -> float:
-    """The mean over domains, every domain counting the same."""
-    return sum(stage.values()) / len(stage)
-
-
 def worst_domain(stage: Stage) -> tuple[str, float]:
     """The domain with the lowest accuracy."""
     name = min(stage, key=lambda domain: stage[domain])
@@ -55,27 +50,6 @@ def backward_transfer(stages: Sequence[Stage], stays: Sequence[str]) -> float | 
         stages[-1][domain] - stages[last][domain] for domain, _, last in _left_behind(stages, stays)
     ]
     return sum(changes) / len(changes) if changes else None
-
-
-def area_under_average(stages: Sequence[Stage], steps: Sequence[int]) -> float:
-    """The mean height of the average-accuracy curve between the first and the last evaluation.
-
-    `steps` says at which step each evaluation was made; between them the curve is straight.
-
-    Examples
-    --------
-    >>> area_under_average([{"a": 0.0}, {"a": 0.5}, {"a": 0.5}], [0, 10, 20])
-    0.375
-    """
-    if len(stages) != len(steps):
-        raise UsageError(f"{len(stages)} evaluations and {len(steps)} steps do not fit together")
-    heights = [average(stage) for stage in stages]
-    if len(heights) == 1:
-        return heights[0]
-    pieces = [
-        (steps[i + 1] - steps[i]) * (heights[i] + heights[i + 1]) / 2 for i in range(len(steps) - 1)
-    ]
-    return sum(pieces) / (steps[-1] - steps[0])
 
 
 def _left_behind(stages: Sequence[Stage], stays: Sequence[str]) -> list[tuple[str, int, int]]:

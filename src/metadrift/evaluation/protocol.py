@@ -17,6 +17,7 @@ from metadrift.learners.outcome import accuracy_of
 from metadrift.randomness import Purpose, generator
 
 TASKS = 750  # a domain, as in the paper's section 5
+_BLOCK = 50  # tasks drawn together
 _FLOATS_A_PASS = 1 << 26  # 256 MB in the widest layer of a forward pass
 
 
@@ -96,13 +97,18 @@ def evaluation_tasks(
 ) -> NDArray[np.int64]:
     """The rows of the pack that make the evaluation tasks: int64 [tasks, ways*(shots+queries)].
 
-    Fixed by the seed, the domain's name and the geometry, whatever else was drawn before.
+    Fixed by the seed, the domain's name and the geometry, whatever else was drawn before. Fewer
+    tasks are the first of more, so accuracies over different numbers of tasks share them.
     """
     if tasks < 1:
         raise UsageError(f"an evaluation needs at least one task a domain, not {tasks}")
     g = sampler.geometry
     key = zlib.crc32(domain.encode()), g.ways, g.shots, g.queries
-    return sampler.choose(tasks, generator(seed, Purpose.EVALUATION, *key))
+    blocks = [
+        sampler.choose(_BLOCK, generator(seed, Purpose.EVALUATION, *key, block))
+        for block in range(-(-tasks // _BLOCK))
+    ]
+    return np.concatenate(blocks)[:tasks]
 
 
 def overall(domains: Mapping[str, DomainAccuracy]) -> tuple[float, float]:

@@ -81,6 +81,7 @@ def _row(
         "accuracy": asdict(over_seeds(list(accuracy.values()))),
         "per_domain": domains,
         "forgetting": _mean([run["forgetting"] for run in ours.values()]),
+        "backward_transfer": _mean([run.get("backward_transfer") for run in ours.values()]),
         "min_share": _mean([(run["memory"] or {}).get("min_share") for run in ours.values()]),
         "shares": _shares(
             [(run["memory"] or {}).get("shares_by_true_domain") for run in ours.values()]

@@ -82,7 +82,7 @@ def fitted(grid: Grid, run: RunSettings, said: str) -> Grid:
     if grid.published:
         notes.append(
             f"the paper's %: {grid.source} of {PAPER}, at scale 1 on its six datasets at 84 px, "
-            "three runs; it does not say what its ± is. Ours is a 95 % interval over seeds."
+            "three runs; it does not say what its ± is"
         )
     else:
         notes.append(f"in the paper: {grid.source} of {PAPER}")

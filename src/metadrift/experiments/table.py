@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference", "forgetting", "memory min"]
-
-
+COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference"]
+COLUMNS += ["forgetting", "backward transfer", "memory min"]
 PUBLISHED = "the paper's %"
 VARIANCE = "variance PETS/uniform"
 
@@ -40,6 +39,7 @@ def rows_of(result: dict[str, Any]) -> list[list[str]]:
             PUBLISHED: as_published(row.get("published")),
             "to reference": difference(row.get("difference")),
             "forgetting": percent(row["forgetting"]),
+            "backward transfer": percent(row["backward_transfer"]),
             "memory min": percent(row["min_share"]),
             VARIANCE: "" if ratio is None else f"{ratio:.2f}",
         }
@@ -47,10 +47,25 @@ def rows_of(result: dict[str, Any]) -> list[list[str]]:
     return found
 
 
+def notes_of(result: dict[str, Any]) -> list[str]:
+    """What ± and the differences are, where there are some, and the comparison's own notes."""
+    notes = []
+    if any(row["accuracy"]["seeds"] > 1 for row in result["rows"]):
+        notes.append("± is half of Student's 95 % interval over seeds")
+    pairs = [row["difference"] for row in result["rows"] if row.get("difference")]
+    if pairs:
+        to = "the reference of each variant" if result.get("against") else pairs[0]["to"]
+        how = "of one seed"
+        if any(pair["seeds"] > 1 for pair in pairs):
+            how = "paired by seed, with Student's 95 % interval"
+        notes.append(f"differences are to {to}, {how}")
+    return notes + list(result.get("notes", []))
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The table, its notes, and below it accuracy and share of memory by domain."""
     parts = [_table(columns_of(result), rows_of(result))]
-    parts += [f"{note}\n" for note in result.get("notes", [])]
+    parts += [f"{note}\n" for note in notes_of(result)]
     names = list(result["rows"][0]["per_domain"]) if result["rows"] else []
     by_domain = [
         [row["learner"], str(row["shots"]), row["variant"] + row["mark"]]

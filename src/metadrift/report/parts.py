@@ -31,8 +31,8 @@ PARTS: list[tuple[str, str, str, Callable[[Group], list[Chart]]]] = [
     (
         "by-domain",
         "Accuracy by domain",
-        "Unseen classes of every domain, after the whole stream. Whiskers are 95 % intervals; "
-        "small dots are seeds.",
+        "Unseen classes of every domain, after the whole stream. Whiskers are 95 % intervals over "
+        "seeds, with the seeds as small dots; with one seed they are over test tasks.",
         scores.domain_dots,
     ),
     (

@@ -44,13 +44,16 @@ def domain_dots(group: Group) -> list[Chart]:
 
 
 def accuracy_dot(variant: Variant, domain: str | None = None) -> Dot:
-    """A variant's accuracy with its interval: over seeds, or over test tasks with one seed."""
+    """A variant's accuracy with its interval: over seeds, or over test tasks in a single run.
+
+    While only one of several seeds is finished there is none: the two must not stand side by side.
+    """
     assert variant.row is not None
     cell = variant.row["accuracy"] if domain is None else variant.row["per_domain"][domain]
     scores = [run.summary["accuracy"] for run in variant.runs if run.summary]
     each = [s if domain is None else s["per_domain"][domain] for s in scores]
     half = _finite(cell.get("ci95"))
-    if half is None and len(each) == 1:
+    if half is None and len(variant.runs) == 1:
         half = _finite(each[0].get("ci95"))
     mean = float(cell["mean"])
     low, high = (None, None) if half is None else (mean - half, mean + half)

@@ -184,6 +184,7 @@ def _row_of(summary: dict[str, Any]) -> dict[str, Any]:
         "accuracy": summary["accuracy"],
         "per_domain": summary["accuracy"]["per_domain"],
         "forgetting": summary["forgetting"],
+        "backward_transfer": summary.get("backward_transfer"),
         "min_share": (summary["memory"] or {}).get("min_share"),
         "detection": summary["detection"],
     }

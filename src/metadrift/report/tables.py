@@ -117,6 +117,7 @@ def _headline(variant: Variant) -> dict[str, Cell]:
     worst = min(domains, key=lambda cell: cell.value or 0.0)
     cells["worst domain %"] = Cell(percent(worst.value), worst.value)
     cells["forgetting, points"] = _share(row["forgetting"])
+    cells["backward transfer, points"] = _share(row["backward_transfer"])
     cells["smallest share of memory %"] = _share(row["min_share"])
     found = row.get("detection")
     if found:

@@ -17,7 +17,7 @@ import torch
 
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
-from metadrift.evaluation.protocol import DomainAccuracy
+from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.evaluation.together import evaluate_together
 from metadrift.evaluation.variance import replay_variance
 from metadrift.methods.base import NonFiniteError
@@ -253,7 +253,7 @@ class _Run:
         accuracy = self._evaluate(self.config.stage_tasks)
         self.state.stages.append({name: scored.mean for name, scored in accuracy.items()})
         self.recorder.event(self.state.step, "evaluation", accuracy=self.state.stages[-1])
-        mean = sum(self.state.stages[-1].values()) / len(self.state.stages[-1])
+        mean, _ = overall(accuracy)
         self.progress.say(f"step {self.state.step}: mean accuracy of all domains {100 * mean:.1f}%")
 
     def _evaluate(self, tasks: int, stopped: list[int] | None = None) -> dict[str, DomainAccuracy]:

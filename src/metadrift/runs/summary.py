@@ -15,7 +15,7 @@ import torch
 
 from metadrift import __version__
 from metadrift.evaluation.detection import score_detection
-from metadrift.evaluation.metrics import forgetting as forgetting_of
+from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
 from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.methods.replaying import ReplayingMethod
@@ -30,10 +30,9 @@ def summarise(
     """Put the numbers together."""
     return {
         **_head(config, parts.benchmark.steps),
-        "accuracy": _accuracy(accuracy),
-        **_worst(accuracy),
+        **_accuracy(accuracy),
         "stages": state.stages,
-        "forgetting": _forgetting(parts, state.stages, accuracy),
+        **_kept(parts, state.stages),
         "detection": _detection(parts, state.reports),
         "memory": _memory(parts),
         "timing": _timing(parts, state.seconds),
@@ -49,18 +48,14 @@ def summarise(
 def merge_independent(config: RunConfig, summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """One summary of the runs that each had one domain."""
     each = {name: s["accuracy"]["per_domain"][name] for name, s in summaries.items()}
-    halves = [row["ci95"] for row in each.values()]
-    worst = min(each, key=lambda name: float(each[name]["mean"]))
+    unknown = np.empty(0)
+    scored = {n: DomainAccuracy(**row, per_task=unknown) for n, row in each.items()}
     return {
         **_head(config, sum(s["steps"] for s in summaries.values())),
-        "accuracy": {
-            "mean": float(np.mean([row["mean"] for row in each.values()])),
-            "ci95": math.sqrt(sum(half**2 for half in halves)) / len(halves),
-            "per_domain": each,
-        },
-        "worst_domain": {"name": worst, "mean": each[worst]["mean"]},
+        **_accuracy(scored),
         "stages": [],
-        "forgetting": 0.0,
+        "forgetting": None,  # no learner leaves its domain
+        "backward_transfer": None,
         "detection": None,
         "memory": None,
         "timing": {"wall_s": sum(s["timing"]["wall_s"] for s in summaries.values())},
@@ -112,22 +107,22 @@ def _accuracy(accuracy: dict[str, DomainAccuracy]) -> dict[str, Any]:
         name: {"mean": scored.mean, "ci95": scored.ci95, "tasks": scored.tasks}
         for name, scored in accuracy.items()
     }
-    return {"mean": mean, "ci95": ci95, "per_domain": rows}
+    worst, lowest = worst_domain({name: scored.mean for name, scored in accuracy.items()})
+    return {
+        "accuracy": {"mean": mean, "ci95": ci95, "per_domain": rows},
+        "worst_domain": {"name": worst, "mean": lowest},
+    }
 
 
-def _worst(accuracy: dict[str, DomainAccuracy]) -> dict[str, Any]:
-    worst = min(accuracy, key=lambda name: accuracy[name].mean)
-    return {"worst_domain": {"name": worst, "mean": accuracy[worst].mean}}
-
-
-def _forgetting(
-    parts: Parts, stages: list[dict[str, float]], accuracy: dict[str, DomainAccuracy]
-) -> float | None:
-    """The fall from the best earlier accuracy to the final one, mean over the earlier domains."""
-    if parts.truth is None or len(stages) < 2:
-        return None
-    final = {name: scored.mean for name, scored in accuracy.items()}
-    return forgetting_of([*stages[:-1], final], parts.truth.stays)
+def _kept(parts: Parts, stages: list[dict[str, float]]) -> dict[str, Any]:
+    """What is left of earlier domains; the last stage is of the final weights, on equal tasks."""
+    if parts.truth is None or not stages:
+        return {"forgetting": None, "backward_transfer": None}
+    stays = parts.truth.stays
+    return {
+        "forgetting": forgetting(stages, stays),
+        "backward_transfer": backward_transfer(stages, stays),
+    }
 
 
 def _detection(parts: Parts, reports: list[int]) -> dict[str, Any] | None:
