@@ -18,6 +18,7 @@ from pathlib import Path
 import metadrift.commands.report
 import metadrift.runs.checkpoint as checkpoint
 import metadrift.runs.loop as loop
+import metadrift.storage.files as files
 from metadrift import cli
 
 import metadrift.commands.run  # noqa: F401, isort: skip
@@ -68,7 +69,8 @@ def killed_before_the_json(number):
 
 
 def killed_before_flushing(number):
-    on_call(checkpoint, "flush", number)
+    """Killed when a checkpoint is written, but not yet known to be on the disk."""
+    on_call(checkpoint, "save_file", number, before=lambda *_: on_call(files, "flush", 1))
 
 
 def killed_in_fsync(number):

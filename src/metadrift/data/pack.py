@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metadrift.errors import MetadriftError
-from metadrift.storage.folders import whole_folder
+from metadrift.storage.files import whole_folder
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -186,8 +185,6 @@ def _write_files(
             raise MetadriftError(f"there is no image for pack {name!r}; nothing was written")
         file.seek(0)
         file.write(_npy_header((offsets[-1], *shape)))
-        file.flush()
-        os.fsync(file.fileno())
     return {
         "format": FORMAT,
         "name": name,

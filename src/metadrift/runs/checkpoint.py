@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from metadrift.errors import MetadriftError
-from metadrift.storage.files import flush, read_json
+from metadrift.storage.files import new_folder, read_json, remove_unfinished
 
 FORMAT = "metadrift-checkpoint/1"
 # What taking a state from foreign JSON and tensors may raise.
@@ -39,6 +38,7 @@ def save_checkpoint(
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
     ...     path = save_checkpoint(Path(place), 7, {"weights": torch.ones(2), "label": 3})
     ...     path.name, load_checkpoint(path)["label"]
@@ -46,25 +46,16 @@ def save_checkpoint(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"step-{step}"
-    temporary = Path(tempfile.mkdtemp(prefix=f".step-{step}.", dir=folder))
+    tensors: dict[str, Tensor] = {}
+    shape = _take_apart(state, "", tensors)
     try:
-        tensors: dict[str, Tensor] = {}
-        shape = _take_apart(state, "", tensors)
-        save_file(tensors, temporary / "tensors.safetensors")
-        text = json.dumps({"format": FORMAT, "step": step, "state": shape})
-        (temporary / "state.json").write_text(text, encoding="utf-8")
-        flush(temporary / "tensors.safetensors", temporary / "state.json", temporary)
-        if beside:
-            for file in beside.iterdir():
+        with new_folder(target, replace=True) as temporary:
+            save_file(tensors, temporary / "tensors.safetensors")
+            text = json.dumps({"format": FORMAT, "step": step, "state": shape})
+            (temporary / "state.json").write_text(text, encoding="utf-8")
+            for file in beside.iterdir() if beside else ():
                 file.rename(temporary / file.name)
-            beside.rmdir()
-        temporary.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        flush(folder)
     except (OSError, SafetensorError) as error:  # a full disk comes as either
-        shutil.rmtree(temporary, ignore_errors=True)
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
         kept = checkpoints(folder)
         before = f"The one before it, {kept[-1]}, is whole." if kept else "There is none before it."
@@ -72,9 +63,8 @@ def save_checkpoint(
             f"the checkpoint {target} could not be written ({getattr(error, 'strerror', error)}); "
             f"it needs {size:.1f} MB on that disk. {before}"
         ) from None
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    if beside:
+        beside.rmdir()
     prune(folder, keep)
     return target
 
@@ -118,7 +108,8 @@ def prune(folder: Path, keep: int) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed writer left under a temporary name."""
     if folder.is_dir():
-        for path in folder.glob(".step-*"):
+        remove_unfinished(folder, r"step-\d+")
+        for path in folder.glob(".step-*"):  # shards
             shutil.rmtree(path, ignore_errors=True)
 
 

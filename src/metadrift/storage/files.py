@@ -1,30 +1,110 @@
-"""Writing so that a reader finds the old file or the new one, never half of one."""
+"""Writing so that a reader finds the old file or folder or the new one, never half of one."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from metadrift.errors import MetadriftError
+from metadrift.storage.lock import lock
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename it."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, then rename it."""
+    data = content.encode() if isinstance(content, str) else content
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)  # mkstemp makes it private
+        put_in_place(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically; NaN and infinity become null."""
+    write_atomically(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, in the place of what had it."""
+    flush(temporary)
+    os.replace(temporary, path)
+    flush(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """As `new_folder`, for a path that other programs may write too: they are told to wait.
+
+    What a program that was killed left behind is removed first.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     with whole_folder(Path(home, "pets")) as folder:
+    ...         _ = (folder / "cat").write_text("meow")
+    ...     [entry.name for entry in Path(home).iterdir()], Path(home, "pets", "cat").read_text()
+    (['pets'], 'meow')
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with lock(path.parent / f".{path.name}.lock", f"{path} is being written"):
+        remove_unfinished(path.parent, re.escape(path.name))
+        with new_folder(path, replace) as temporary:
+            yield temporary
+
+
+@contextmanager
+def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its name when it is whole.
+
+    Whoever uses this is the only writer of `path`. On an error nothing of the new folder stays.
+    """
+    if path.exists() and not replace:
+        raise MetadriftError(f"{path} exists already; remove it or ask to replace it")
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.new.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)  # mkdtemp makes it private
+        flush(*(entry for entry in temporary.rglob("*") if entry.is_file()), temporary)
+        if path.exists():
+            # A folder cannot be renamed onto a filled one: the old one steps aside first.
+            aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+            path.rename(aside / path.name)
+            temporary.rename(path)
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            temporary.rename(path)
+        flush(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def remove_unfinished(parent: Path, names: str) -> None:
+    """Remove what killed programs left of new folders in `parent`, by a pattern of their names.
+
+    A folder that had stepped aside for a new one goes back. Safe only for the only writer.
+    """
+    pattern = re.compile(rf"\.({names})\.(new|old)\.[^.]+")
+    for left in list(parent.iterdir()):
+        found = pattern.fullmatch(left.name)
+        if found is None:
+            continue
+        path = parent / found[1]
+        if (left / path.name).exists() and not path.exists():
+            (left / path.name).rename(path)  # killed between the two renames
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def flush(*paths: Path) -> None:
@@ -37,11 +117,6 @@ def flush(*paths: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically; NaN and infinity become null."""
-    write_atomically(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

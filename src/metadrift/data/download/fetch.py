@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
-import os
 import re
 import shutil
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from metadrift.errors import MetadriftError
+from metadrift.storage.files import put_in_place
 from metadrift.storage.lock import lock
 
 _BLOCK = 1 << 18
@@ -180,8 +180,6 @@ class _Download:
                 self.tell(have, total)
                 if total is not None and have >= total:
                     break
-            file.flush()
-            os.fsync(file.fileno())
         if total is not None and have < total:
             raise _BrokenError(f"the connection ended after {have} of {total} bytes")
 
@@ -213,7 +211,7 @@ class _Download:
                     f"{self.md5}. It was downloaded twice and removed"
                 )
             return self.run()  # once more from the start: it may have been damaged on the way
-        os.replace(self.part, self.path)
+        put_in_place(self.part, self.path)
         with suppress(FileNotFoundError):
             self.tag.unlink()
 
