@@ -39,12 +39,19 @@ class ChangeDetector(ABC):
 
     def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
         """Take in the next vector [D]."""
-        changes = self.update_many(np.asarray(embedding)[None])
-        return changes[0] if changes else None
+        vector = np.asarray(embedding, np.float64)
+        # One product instead of a look at each number; it may overflow, so a doubt is looked into.
+        if vector.ndim != 1 or len(vector) != self._length or not math.isfinite(vector.dot(vector)):
+            self._check(vector[None])
+        return self._take(vector)
 
     def update_many(self, embeddings: NDArray[np.floating[Any]]) -> list[Change]:
-        """Take in vectors [N, D]: the same answers, to the bit, as one at a time."""
+        """Take in vectors [N, D], one after the other; none of them if one is refused."""
         vectors = np.asarray(embeddings, np.float64)
+        self._check(vectors)
+        return [change for vector in vectors if (change := self._take(vector))]
+
+    def _check(self, vectors: Array) -> None:
         if vectors.ndim != 2:
             raise MetadriftError(
                 f"embeddings must be [steps, D] (one vector [D] for update), "
@@ -62,10 +69,10 @@ class ChangeDetector(ABC):
                 f"infinity; a detector needs finite numbers (has the loss diverged?)"
             )
         self._length = vectors.shape[1]
-        return self._take(vectors)
 
     @abstractmethod
-    def _take(self, vectors: Array) -> list[Change]: ...
+    def _take(self, vector: Array) -> Change | None:
+        """Take in the next vector [D], of finite numbers; counts `step` up."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next steps depend on, as copies."""
@@ -141,30 +148,27 @@ class PaperDetector(ChangeDetector):
         self._mmd: TwoWindowMMD | None = None
         self._quiet_until = 0
 
-    def _take(self, vectors: Array) -> list[Change]:
-        changes = []
-        for W in self._statistics(vectors):
-            self.statistic = float(W)
-            if not math.isnan(W):
-                alarm = self.rule.decide(float(W))
-                self.threshold = self.rule.threshold
-                if alarm and self.step >= self._quiet_until:
-                    changes.append(Change(self.step, self.step, self.statistic, self.threshold))
-                    self._quiet_until = self.step + 1 + self.refractory
-            self.step += 1
-        return changes
+    def _take(self, vector: Array) -> Change | None:
+        self.statistic = W = self._statistic(vector)
+        now, self.step = self.step, self.step + 1
+        if math.isnan(W):
+            return None
+        alarm = self.rule.decide(W)
+        self.threshold = self.rule.threshold
+        if not alarm or now < self._quiet_until:
+            return None
+        self._quiet_until = self.step + self.refractory
+        return Change(now, now, self.statistic, self.threshold)
 
-    def _statistics(self, vectors: Array) -> Array:
+    def _statistic(self, vector: Array) -> float:
         if self._mmd is not None:
-            return self._mmd.update_many(vectors)
-        missing = 2 * self.B - len(self._first)
-        self._first.extend(vectors[:missing].copy())
-        if len(vectors) < missing:
-            return np.full(len(vectors), math.nan)
+            return self._mmd.update(vector)
+        self._first.append(vector.copy())
+        if len(self._first) < 2 * self.B:
+            return math.nan
         first, self._first = np.stack(self._first), []
         self._mmd = TwoWindowMMD(self.B, median_bandwidth(first), first.mean(0))
-        W = self._mmd.update_many(np.concatenate([first, vectors[missing:]]))
-        return W[2 * self.B - missing :]
+        return float(self._mmd.update_many(first)[-1])
 
     def state_dict(self) -> dict[str, Any]:
         mmd = self._mmd

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.detection.whitening import by_row
 from metadrift.errors import MetadriftError
 from metadrift.randomness import Purpose, generator
 
@@ -51,25 +50,26 @@ class FourierMMD:
         self.B = B
         self.fast, self.slow = 2 / (B + 1), 2 / (4 * B + 1)
         rng = generator(seed, Purpose.FOURIER)
-        self._frequencies = rng.standard_normal((r // 2, start.shape[1])) / bandwidth
+        self._frequencies = rng.standard_normal((start.shape[1], r // 2)) / bandwidth
         self._means = np.tile(self.phi(start).mean(0), (2, 1))
         self._rates = np.array([[self.fast], [self.slow]])
 
     def phi(self, vectors: Array) -> Array:
-        """[N, D] -> [N, r]."""
-        angle = by_row(self._frequencies, vectors)
-        waves = np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
-        scaled: Array = waves / math.sqrt(len(self._frequencies))
+        """[D] or [N, D] -> [r] or [N, r]."""
+        angle = vectors.dot(self._frequencies)
+        waves = np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
+        scaled: Array = waves / math.sqrt(self._frequencies.shape[1])
         return scaled
+
+    def update(self, vector: Array) -> float:
+        """Take in one vector [D]; the statistic."""
+        self._means += self._rates * (self.phi(vector) - self._means)
+        gap = self._means[0] - self._means[1]
+        return float(gap.dot(gap))
 
     def update_many(self, vectors: Array) -> Array:
         """Take in vectors [N, D]; the statistic [N] after each."""
-        found = np.empty(len(vectors))
-        for i, phi in enumerate(self.phi(vectors)):
-            self._means += self._rates * (phi - self._means)
-            gap = self._means[0] - self._means[1]
-            found[i] = np.add.reduce(gap * gap)
-        return found
+        return np.array([self.update(vector) for vector in vectors])
 
     def null_moments(
         self, vectors: Array, permutations: int, rng: np.random.Generator
@@ -93,7 +93,7 @@ class FourierMMD:
     @staticmethod
     def from_state(state: dict[str, Any]) -> FourierMMD:
         frequencies = np.array(state["frequencies"], np.float64)
-        r, D = 2 * frequencies.shape[0], frequencies.shape[1]
+        D, r = frequencies.shape[0], 2 * frequencies.shape[1]
         mmd = FourierMMD(int(state["B"]), 1.0, np.zeros((1, D)), r, seed=0)
         mmd._frequencies, mmd._means = frequencies, np.array(state["means"], np.float64)
         return mmd

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from metadrift.errors import MetadriftError
@@ -55,128 +55,67 @@ class TwoWindowMMD:
         self.bandwidth = float(bandwidth)
         self.centre = centre
         self.seen = 0
-        self._end = 2 * B  # the window is the 2B rows before this one; it slides along the buffer
-        # A row is (y, -|y|^2/2, 1) for y the vector over the bandwidth, and a newcomer asks with
-        # (y, 1, -|y|^2/2): one product gives the exponents -|y - y'|^2/2 of all its kernel values.
-        self._rows = np.zeros((2 * B, 2))
+        # Rings: vector t has the place t mod 2B. A row is (y, -|y|^2/2, 1) for y the vector over
+        # the bandwidth, and a newcomer asks with (y, 1, -|y|^2/2): one product gives the exponents
+        # -|y - y'|^2/2 of all its kernel values.
+        self._rows = self._question = self._y = np.empty(0)  # _y: the question's first part
+        self._width = np.array(self.bandwidth)  # numpy divides by an array faster than by a float
         self._a = np.zeros(2 * B)
-        self._question = np.ones(2)
-        self._s_vv = np.zeros(B)  # S_vv of step t at t mod B
+        self._s_vv = [0.0] * B  # S_vv of step t at t mod B
+        self._k = np.empty(2 * B)
+        self._both = np.ones(2 * B)
+        stripes = np.tile(np.repeat([0.0, 1.0], B), 2)
+        self._newest = [stripes[2 * B - 1 - t :][: 2 * B] for t in range(2 * B)]  # 1 where V is
 
     def update(self, vector: NDArray[np.floating[Any]]) -> float:
         """Take in one vector [D]; W, or nan until 2B vectors were seen."""
-        return self._one(self._scaled(np.asarray(vector, np.float64)))
-
-    def update_many(self, vectors: NDArray[np.floating[Any]]) -> Array:
-        """Take in vectors [N, D]; W [N] after each, to the bit what one at a time gives."""
-        y = self._scaled(np.asarray(vectors, np.float64))
-        W = np.empty(len(y))
-        done = 0
-        while done < len(y):
-            n = min(len(y) - done, len(self._rows) - self._end)
-            if n < 2 or self.seen + 1 < 2 * self.B:
-                W[done] = self._one(y[done])  # also while the windows fill
-                done += 1
-            else:
-                W[done : done + n] = self._block(y[done : done + n])
-                done += n
-        return W
-
-    def _scaled(self, vectors: Array) -> Array:
-        D = vectors.shape[-1]
-        if self._rows.shape[1] != D + 2:
-            self._allocate(D)
+        if len(self._y) != len(vector):
+            self._allocate(len(vector))
         if self.centre is not None:
-            vectors = vectors - self.centre
-        return vectors / self.bandwidth
-
-    def _one(self, y: Array) -> float:
-        B = self.B
-        if self._end == len(self._rows):
-            self._rewind()
-        start, end = self._end - 2 * B + 1, self._end
-        half = -0.5 * (y @ y)
-        question = self._question
-        question[:-2] = y
-        question[-1] = half
-        k = self._rows[start:end] @ question
+            vector = vector - self.centre
+        question, y, a, k, B = self._question, self._y, self._a, self._k, self.B
+        np.divide(vector, self._width, out=y)
+        question[-1] = half = -0.5 * y.dot(y)
+        self._rows.dot(question, out=k)
         np.exp(k, out=k)
-        k[B - 1] = 0.0
-        if self.seen < 2 * B - 1:
-            k[: 2 * B - 1 - self.seen] = 0.0
-        a = self._a[start : end + 1]
-        a[:-1] += k
-        a[-1] = 0.0
-        row = self._rows[end]
+        place = self.seen % (2 * B)
+        k[place - B] = 0.0
+        np.add(a, k, out=a)
+        a[place] = 0.0
+        row = self._rows[place]
         row[:-2] = y
         row[-2] = half
-        self._end += 1
-        place = self.seen % B
+        s_v = a.dot(self._newest[place])
+        s_uu, self._s_vv[place % B] = self._s_vv[place % B], s_v
         self.seen += 1
-        s_uu, s_v = self._s_vv[place], np.add.reduce(a[B:])
-        self._s_vv[place] = s_v
         if self.seen < 2 * B:
-            return float("nan")
-        return float((2 * s_uu + s_v - np.add.reduce(a[:B])) * (2 / (B * (B - 1))))
+            return math.nan
+        return float(2 * s_uu + 2 * s_v - a.dot(self._both)) * (2 / (B * (B - 1)))
 
-    def _block(self, y: Array) -> Array:
-        """The same as `_one` for n vectors; every sum is taken in the same order."""
-        B, n, start, end = self.B, len(y), self._end - 2 * self.B + 1, self._end
-        width = 2 * B - 1
-        half = -0.5 * np.matmul(y[:, None, :], y[:, :, None])[:, :, 0]
-        rows = self._rows[end : end + n]
-        rows[:, :-2] = y
-        rows[:, -2:-1] = half
-        questions = np.concatenate([y, np.ones((n, 1)), half], axis=1)
-        step, item = self._rows.strides
-        windows = as_strided(
-            self._rows[start:], (n, width, rows.shape[1]), (step, step, item), writeable=False
-        )
-        k = np.matmul(windows, questions[:, :, None])[:, :, 0]
-        np.exp(k, out=k)
-        k[:, B - 1] = 0.0
-        # Step i adds its values one place further right: a staircase, summed downwards.
-        a = np.zeros((n, width + n))
-        stairs = as_strided(a, (n, width + 1), (a.strides[0] + a.itemsize, a.itemsize))
-        stairs[:, :-1] = k
-        a[0, :width] += self._a[start:end]
-        np.add.accumulate(a, axis=0, out=a)
-        self._a[start : end + n] = a[-1]
-        self._end += n
-        s_v = stairs[:, B:].sum(1)
-        past = np.concatenate([np.roll(self._s_vv, -(self.seen % B)), s_v])
-        self.seen += n
-        self._s_vv = np.roll(past[-B:], self.seen % B)
-        return np.asarray((2 * past[:n] + s_v - stairs[:, :B].sum(1)) * (2 / (B * (B - 1))))
+    def update_many(self, vectors: NDArray[np.floating[Any]]) -> Array:
+        """Take in vectors [N, D]; W [N] after each."""
+        return np.array([self.update(vector) for vector in vectors])
 
     def _allocate(self, D: int) -> None:
         if self.seen:
             raise MetadriftError(
                 f"a vector of length {D} came after {self.seen} vectors of length "
-                f"{self._rows.shape[1] - 2}; all must have one length"
+                f"{len(self._y)}; all must have one length"
             )
-        room = 4 * self.B + 64  # to slide along, so that moving back is rare
-        self._rows = np.zeros((room, D + 2))
-        self._rows[:, -1] = 1.0
+        self._rows = np.zeros((2 * self.B, D + 2))
+        self._rows[:, -2:] = -np.inf, 1.0  # a place that is still free has the kernel value 0
         self._question = np.ones(D + 2)
-        self._a = np.zeros(room)
-
-    def _rewind(self) -> None:
-        keep = 2 * self.B
-        for buffer in (self._rows, self._a):
-            buffer[:keep] = buffer[self._end - keep : self._end].copy()
-        self._end = keep
+        self._y = self._question[:-2]
 
     def state_dict(self) -> dict[str, Any]:
-        window = slice(self._end - 2 * self.B, self._end)
         return {
             "B": self.B,
             "bandwidth": self.bandwidth,
             "centre": None if self.centre is None else self.centre.copy(),
             "seen": self.seen,
-            "rows": self._rows[window].copy(),
-            "a": self._a[window].copy(),
-            "s_vv": self._s_vv.copy(),
+            "rows": self._rows.copy(),
+            "a": self._a.copy(),
+            "s_vv": np.array(self._s_vv),
         }
 
     @staticmethod
@@ -185,9 +124,8 @@ class TwoWindowMMD:
         mmd = TwoWindowMMD(int(state["B"]), float(state["bandwidth"]), centre)
         if state["seen"]:
             mmd._allocate(state["rows"].shape[1] - 2)
-            window = slice(0, 2 * mmd.B)
-            mmd._rows[window], mmd._a[window] = state["rows"], state["a"]
-            mmd._s_vv[:] = state["s_vv"]
+            mmd._rows[:], mmd._a[:] = state["rows"], state["a"]
+            mmd._s_vv = np.asarray(state["s_vv"], np.float64).tolist()
             mmd.seen = int(state["seen"])
         return mmd
 

@@ -12,7 +12,6 @@ from metadrift.detection.config import DetectionConfig
 from metadrift.detection.confirm import best_split, find_split, permutation_p
 from metadrift.detection.detectors import Change, ChangeDetector
 from metadrift.detection.mmd import Array
-from metadrift.detection.whitening import by_row
 from metadrift.detection.window_statistic import WindowStatistic
 from metadrift.randomness import Purpose, generator
 
@@ -25,7 +24,7 @@ class TwoStageDetector(ChangeDetector):
     0. *Learn*: the first `burn_in` vectors of a domain give the scale of each direction, the
        kernel width and the spread of W. A domain shorter than that is not lost: every B steps
        the vectors so far are searched for a split.
-    1. *WindowStatistic*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
+    1. *Watch*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
     2. *Confirm*: B vectors from after the alarm against the domain's vectors from before the
        windows, in a permutation test. If it fails, the alarm is forgotten. If it holds, the best
        split around the alarm is where the new domain starts, and its vectors since then are
@@ -57,33 +56,17 @@ class TwoStageDetector(ChangeDetector):
         self._domain_start = 0
         self._alarm_at: int | None = None
         self._alarm = (math.nan, math.nan)  # its statistic and threshold
-        self._watch: WindowStatistic | None = None
+        self._windows: WindowStatistic | None = None  # none while the domain is learned
         self._projection: Array | None = None  # follows from the seed
 
-    def _take(self, vectors: Array) -> list[Change]:
-        vectors = self._shorten(vectors)
-        changes: list[Change] = []
-        done = 0
-        while done < len(vectors):
-            watch = self._watch
-            if watch is None:
-                found = self._learn(vectors[done])
-                done += 1
-            else:
-                # W of the whole rest at once; a change makes the part after it worthless.
-                found = None
-                block = vectors[done : done + 4 * self.B]
-                for vector, W in zip(block, watch.mmd.update_many(watch.white(block)), strict=True):
-                    found = self._decide(watch, vector, float(W))
-                    done += 1
-                    if found:
-                        break
-            if found:
-                changes.append(found)
-        return changes
+    def _take(self, vector: Array) -> Change | None:
+        if len(vector) > _MOST_DIMENSIONS:
+            vector = self._shortened(vector)
+        self._history.append(vector.copy())
+        self.step += 1
+        return self._learn() if self._windows is None else self._decide(self._windows, vector)
 
-    def _learn(self, vector: Array) -> Change | None:
-        self._remember(vector)
+    def _learn(self) -> Change | None:
         length = self.step - self._domain_start
         self.statistic = self.threshold = math.nan
         full = length >= self.config.burn_in
@@ -105,24 +88,22 @@ class TwoStageDetector(ChangeDetector):
         return Change(self.step - 1, started_at, score, threshold)
 
     def _arm(self) -> None:
-        self._watch = WindowStatistic.learn(self._since(self._domain_start), self.config, self._rng)
+        sample = self._since(self._domain_start)
+        self._windows = WindowStatistic.learn(sample, self.config, self._rng)
 
-    def _decide(self, watch: WindowStatistic, vector: Array, W: float) -> Change | None:
-        self._remember(vector)
+    def _decide(self, windows: WindowStatistic, vector: Array) -> Change | None:
         now = self.step - 1
-        self.statistic, self.threshold = W, watch.threshold
+        self.statistic = W = windows.update(vector)
+        self.threshold = windows.threshold
+        windows.feed(W, now)
         if self._alarm_at is not None:
-            fresh = now - self._alarm_at
-            found = self._confirm(watch) if fresh == self.B else None
-        else:
-            found = None
-            if watch.threshold < W:
-                self._alarm_at, self._alarm = now, (W, watch.threshold)
-                watch.freeze(now + 2 * self.B)
-        watch.feed(W, now)
-        return found
+            return self._confirm(windows) if now - self._alarm_at == self.B else None
+        if self.threshold < W:
+            self._alarm_at, self._alarm = now, (W, self.threshold)
+            windows.freeze(now + 2 * self.B)
+        return None
 
-    def _confirm(self, watch: WindowStatistic) -> Change | None:
+    def _confirm(self, windows: WindowStatistic) -> Change | None:
         now, self._alarm_at = self.step - 1, None
         seen = self._since(self._domain_start)
         fresh, around, reference = seen[-self.B :], seen[-3 * self.B :], seen[: -3 * self.B]
@@ -130,28 +111,23 @@ class TwoStageDetector(ChangeDetector):
         p = permutation_p(fresh, reference, self.block, self.config.permutations, self._rng)
         if p > self.config.level:
             return None
-        started_at = now + 1 - len(around) + best_split(around, watch.kernel(around), 2 * self.B)
+        started_at = now + 1 - len(around) + best_split(around, windows.kernel(around), 2 * self.B)
         self._begin(started_at)
         return Change(now, started_at, *self._alarm)
 
     def _begin(self, step: int) -> None:
         self._domain_start = step
-        self._watch = None
+        self._windows = None
         if self.step - step >= self.config.burn_in:
             self._arm()
 
-    def _shorten(self, vectors: Array) -> Array:
-        D, keep = vectors.shape[1], _MOST_DIMENSIONS // 2
-        if D <= _MOST_DIMENSIONS:
-            return vectors
+    def _shortened(self, vector: Array) -> Array:
         if self._projection is None:
             rng = generator(self.config.seed, Purpose.DETECTOR_PROJECTION)
-            self._projection = rng.standard_normal((keep, D)) / math.sqrt(D)
-        return by_row(self._projection, vectors)
-
-    def _remember(self, vector: Array) -> None:
-        self._history.append(vector.copy())
-        self.step += 1
+            shape = len(vector), _MOST_DIMENSIONS // 2
+            self._projection = rng.standard_normal(shape) / math.sqrt(len(vector))
+        short: Array = vector.dot(self._projection)
+        return short
 
     def _since(self, step: int) -> Array:
         """The vectors since a step, or as many as are kept."""
@@ -165,7 +141,7 @@ class TwoStageDetector(ChangeDetector):
             "domain_start": self._domain_start,
             "alarm_at": self._alarm_at,
             "alarm": list(self._alarm),
-            "watch": None if self._watch is None else self._watch.state_dict(),
+            "windows": None if self._windows is None else self._windows.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -178,5 +154,5 @@ class TwoStageDetector(ChangeDetector):
         self._alarm_at = None if state["alarm_at"] is None else int(state["alarm_at"])
         statistic, threshold = state["alarm"]
         self._alarm = (float(statistic), float(threshold))
-        watch = state["watch"]
-        self._watch = None if watch is None else WindowStatistic.from_state(watch, self.config)
+        saved = state["windows"]
+        self._windows = None if saved is None else WindowStatistic.from_state(saved, self.config)

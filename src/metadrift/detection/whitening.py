@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_CLIP = 10.0  # in standard deviations; a dimension that was constant may jump by any number
+# In standard deviations: a dimension that was constant may jump by any number.
+_LEAST, _MOST = np.array(-10.0), np.array(10.0)
 
 
 class Whitening:
@@ -21,8 +22,8 @@ class Whitening:
     Examples
     --------
     >>> white = Whitening(np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 5.0]]))
-    >>> white(np.array([[1.0, 5.0]])).tolist()
-    [[0.0, 0.0]]
+    >>> white(np.array([1.0, 5.0])).tolist()
+    [0.0, 0.0]
     """
 
     def __init__(self, sample: Array) -> None:
@@ -30,18 +31,25 @@ class Whitening:
         # The floor is float32's rounding only: what never varied is watched most closely.
         noise = 1e-7 * np.abs(self.mean) + 1e-100
         self.scale = np.maximum(sample.std(0), noise)
-        z = np.clip((sample - self.mean) / self.scale, -_CLIP, _CLIP)
+        z = self._standardised(sample)
         N, D = z.shape
         # At most halfway from no correlation to the one found, less where N is small against D:
         # what a sample taught too well, the next vectors would seem to violate.
         shrink = max(0.5, D / (D + N))
         values, vectors = np.linalg.eigh((1 - shrink) * (z.T @ z / N) + shrink * np.eye(D))
-        self.matrix = np.ascontiguousarray((vectors / np.sqrt(values)).T)
+        self.matrix = np.ascontiguousarray(vectors / np.sqrt(values))
 
     def __call__(self, vectors: Array) -> Array:
-        """[N, D] -> [N, D]."""
-        z = np.clip((vectors - self.mean) / self.scale, -_CLIP, _CLIP)
-        return by_row(self.matrix, z)
+        """[D] or [N, D] -> the same shape."""
+        white: Array = self._standardised(vectors).dot(self.matrix)
+        return white
+
+    def _standardised(self, vectors: Array) -> Array:
+        z: Array = vectors - self.mean
+        np.divide(z, self.scale, out=z)
+        np.maximum(z, _LEAST, out=z)
+        np.minimum(z, _MOST, out=z)
+        return z
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).copy() for name in ("mean", "scale", "matrix")}
@@ -52,13 +60,3 @@ class Whitening:
         for name in ("mean", "scale", "matrix"):
             setattr(white, name, np.array(state[name], np.float64))
         return white
-
-
-def by_row(matrix: Array, vectors: Array) -> Array:
-    """vectors [N, D] times matrix [E, D] transposed, each row the same bits whatever N is.
-
-    One product a row: a product of all rows at once rounds differently, and then one vector at
-    a time and a whole array would not give the same answers.
-    """
-    out: Array = np.matmul(matrix, vectors[:, :, None])[:, :, 0]
-    return out

@@ -41,6 +41,7 @@ class WindowStatistic:
         self._least_sigma = max(sd, _NOISE)
         self._late: deque[float] = deque()
         self._frozen_until = 0
+        self.threshold = self._threshold()
 
     @staticmethod
     def learn(sample: Array, config: DetectionConfig, rng: np.random.Generator) -> WindowStatistic:
@@ -64,22 +65,25 @@ class WindowStatistic:
         """The kernel values [N, N] that this domain's W is made of."""
         return rbf(self.white(vectors), self.width)
 
-    @property
-    def threshold(self) -> float:
-        mean, square = self._moments
-        sigma = math.sqrt(max(square - mean**2, 0.0))
-        return mean + self.delta * max(sigma, self._least_sigma)
+    def update(self, vector: Array) -> float:
+        """Take in the next vector [D]; W."""
+        return self.mmd.update(self.white(vector))
 
     def feed(self, W: float, now: int) -> None:
-        """Let the moments see W, 2B steps from now."""
+        """Let the moments, and with them the threshold, see W 2B steps from now."""
         self._late.append(W)
         if len(self._late) <= 2 * self.mmd.B:
             return
         old = self._late.popleft()
         if now >= self._frozen_until:
             mean, square = self._moments
-            self._moments[0] = mean + self.rho * (old - mean)
-            self._moments[1] = square + self.rho * (old**2 - square)
+            self._moments = [mean + self.rho * (old - mean), square + self.rho * (old**2 - square)]
+            self.threshold = self._threshold()
+
+    def _threshold(self) -> float:
+        mean, square = self._moments
+        sigma = math.sqrt(max(square - mean**2, 0.0))
+        return mean + self.delta * max(sigma, self._least_sigma)
 
     def freeze(self, until: int) -> None:
         """Keep the moments as they are up to a step."""
@@ -100,9 +104,10 @@ class WindowStatistic:
     def from_state(state: dict[str, Any], config: DetectionConfig) -> WindowStatistic:
         kind = FourierMMD if config.mode == "fourier" else TwoWindowMMD
         white, mmd = Whitening.from_state(state["white"]), kind.from_state(state["mmd"])
-        watch = WindowStatistic(config, white, float(state["width"]), mmd, (0.0, 0.0))
-        watch._moments = [float(moment) for moment in state["moments"]]
-        watch._least_sigma = float(state["least_sigma"])
-        watch._late.extend(float(W) for W in state["late"])
-        watch._frozen_until = int(state["frozen_until"])
-        return watch
+        windows = WindowStatistic(config, white, float(state["width"]), mmd, (0.0, 0.0))
+        windows._moments = [float(moment) for moment in state["moments"]]
+        windows._least_sigma = float(state["least_sigma"])
+        windows._late.extend(float(W) for W in state["late"])
+        windows._frozen_until = int(state["frozen_until"])
+        windows.threshold = windows._threshold()
+        return windows

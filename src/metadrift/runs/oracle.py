@@ -20,14 +20,9 @@ class OracleDetector(ChangeDetector):
         super().__init__()
         self._changes = set(changes)
 
-    def _take(self, vectors: NDArray[np.float64]) -> list[Change]:
-        steps = range(self.step, self.step + len(vectors))
-        self.step += len(vectors)
-        return [
-            Change(step, step, self.statistic, self.threshold)
-            for step in steps
-            if step in self._changes
-        ]
+    def _take(self, vector: NDArray[np.float64]) -> Change | None:
+        now, self.step = self.step, self.step + 1
+        return Change(now, now, self.statistic, self.threshold) if now in self._changes else None
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}
