@@ -1,15 +1,18 @@
 """What tests of several rooms share: tiny domains, tasks, learners, methods and source files."""
 
+import hashlib
 import io
 import os
 import tarfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+import metadrift
 from metadrift.detection import DetectionConfig, make_detector, make_features
 from metadrift.learners import make_learner
 from metadrift.memory import Buffer
@@ -19,12 +22,14 @@ from tiny_runs import write_benchmark, write_domain
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_cache_for_all(tmp_path_factory):
-    """Built-in domains are made once a test run: its processes share the folder, and its lock."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    os.environ["METADRIFT_CACHE"] = str(folder / "cache")
+def one_cache_for_all(request):
+    """Built-in domains are made once for each state of the code that makes them."""
+    digest = hashlib.sha256(Image.__version__.encode())
+    room = Path(metadrift.__file__).parent / "data"
+    for file in sorted([*(room / "synthetic").glob("*.py"), room / "pack.py"]):
+        digest.update(file.read_bytes())
+    folder = request.config.cache.mkdir(f"builtin-{digest.hexdigest()[:16]}")
+    os.environ["METADRIFT_CACHE"] = str(folder)
 
 
 @pytest.fixture(scope="session")
