@@ -134,7 +134,7 @@ def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> 
     arriving = method.learner(tasks)
     replayed = method.learner(TaskBatch.concatenate([r.tasks for r in replays]))
     term = method.replay_term(replayed, replays)
-    return method.learned(arriving, replayed, arriving.loss.mean() + term)
+    return method.step_outcome(arriving, replayed, arriving.loss.mean() + term)
 
 
 def _plain(parts: Parts, method: M2D3PETS) -> Step:

@@ -1,7 +1,8 @@
 """How each memory policy shares a small memory among domains of very different length.
 
 Nothing is learned: batches are tiny, their importance is made up (a scale for each domain times
-log-normal noise), and labels are the true ones, noticed `--delay` steps late.
+log-normal noise), and labels are the true ones, noticed `--delay` steps late. At each step a random
+stored batch is replayed, and its importance is observed.
 
     python benchmarks/memory_shares.py
 """
@@ -14,7 +15,14 @@ import math
 import numpy as np
 import torch
 
-from metadrift.memory import Buffer, LossAwareMemory, M2D3Memory, Memory, ReservoirMemory
+from metadrift.memory import (
+    Arrival,
+    Buffer,
+    LossAwareMemory,
+    M2D3Memory,
+    Memory,
+    ReservoirMemory,
+)
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 NAMES = ["QD", "Mini", "Omni", "CUB", "Air", "Nec"]
@@ -70,7 +78,10 @@ def run(memory: Memory, options: argparse.Namespace) -> list[int]:
         if domain > label and step == starts[domain] + options.delay:
             label = domain
             memory.relabel(int(starts[domain]), label)
-        memory.offer(batch, label, float(importance[step]))
+        if len(memory):
+            slot = int(rng.integers(len(memory)))
+            memory.observe(int(memory.label[slot]), float(importance[memory.step[slot]]))
+        memory.offer(Arrival(batch, label, float(importance[step])))
     stored = truth[memory.step[: len(memory)]]
     return [int((stored == domain).sum()) for domain in range(len(options.lengths))]
 

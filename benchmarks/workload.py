@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metadrift.data.pack import Pack, open_pack, write_pack
+from metadrift.memory import Arrival
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.runs.build import Parts, build
 from metadrift.runs.config import RunConfig
@@ -48,7 +49,7 @@ def fill(parts: Parts, clusters: int = 6) -> None:
     steps = max(method.memory.capacity, config.burn_in + 2 * config.window)
     for step in range(steps):
         tasks = next(parts.stream)
-        method.memory.offer(tasks, step * clusters // steps, importance=0.1)
+        method.memory.offer(Arrival(tasks, step * clusters // steps, importance=0.1))
         method.detector.update(method.features(tasks))
     method.latent_domain = clusters - 1
     # In a run the clusters appear one by one, and are not all measured in the same step.

@@ -30,7 +30,6 @@ class Purpose(IntEnum):
     FOURIER = 13
     FROZEN_FILTERS = 14
     NETWORK_PROJECTION = 15
-    GRADIENT_SKETCH = 16  # key: number of parameters
     PREVIEW = 18
     DIFFICULTY = 19
 

@@ -67,7 +67,7 @@ def test_a_filled_run_has_a_full_memory_of_clusters_and_a_detector_that_watches(
     fill(parts, clusters=3)
     assert parts.method.memory.full
     assert len(parts.method.memory.counts()) == 3
-    assert np.isfinite(parts.method.step(next(parts.stream)).statistic)
+    assert np.isfinite(parts.method.step(next(parts.stream)).extra["statistic"])
 
 
 def test_a_small_step_runs(tmp_path):

@@ -81,7 +81,7 @@ def test_the_memory_never_exceeds_its_capacity(name, build_method, batches):
 @pytest.mark.parametrize("name", ["reservoir", "mir", "gss", "m2d3-pets", "loss-aware"])
 @pytest.mark.parametrize(
     "option",
-    [{"augment": 0.2}, {"turn": 0.75}, {"recombine": 1.0}, {"balance": True}, {"batches": 3}],
+    [{"augment": 0.2}, {"turn": 0.75}, {"balance": True}, {"batches": 3}],
 )
 def test_every_help_for_replay_is_there_for_every_method(name, option, build_method, batches):
     method = build_method(name, replay=ReplayConfig(**option))
@@ -89,7 +89,7 @@ def test_every_help_for_replay_is_there_for_every_method(name, option, build_met
     assert all(math.isfinite(record.replay_loss) for record in records[1:])
 
 
-@pytest.mark.parametrize("option", [{"augment": 0.2}, {"turn": 0.75}, {"recombine": 1.0}])
+@pytest.mark.parametrize("option", [{"augment": 0.2}, {"turn": 0.75}])
 def test_mer_has_the_helps_that_change_what_is_replayed(option, build_method, batches):
     method = build_method("mer", replay=ReplayConfig(**option))
     records = [method.step(tasks) for tasks in islice(batches(5), 12)]

@@ -7,7 +7,7 @@ import torch
 from metadrift.evaluation.variance import replay_variance
 from metadrift.learners import make_learner
 from metadrift.learners.importance import task_gradients
-from metadrift.memory import Buffer, ReservoirMemory
+from metadrift.memory import Arrival, Buffer, ReservoirMemory
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS, UniformReplay
@@ -24,7 +24,7 @@ def scene():
     rng = np.random.default_rng(1)
     for i in range(6):
         images = rng.integers(0, 256, (1, 6, 1, 8, 8), np.uint8)
-        memory.offer(TaskBatch(torch.from_numpy(images), GEOMETRY), int(i >= 4), 1.0)
+        memory.offer(Arrival(TaskBatch(torch.from_numpy(images), GEOMETRY), int(i >= 4)))
     optimizer = torch.optim.SGD(learner.parameters(), lr=0.1)
     pets = PETS()
     pets.observe(0, 1.0)

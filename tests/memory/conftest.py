@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from metadrift.memory import (
+    Arrival,
     Buffer,
     GSSMemory,
     LossAwareMemory,
@@ -20,7 +21,6 @@ from metadrift.memory import (
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(ways=2, shots=1, queries=1)
-SKETCH = 8
 
 
 class Tiny:
@@ -32,9 +32,9 @@ class Tiny:
         "m2d3-balanced": lambda b, r: M2D3Memory(b, r, beta=0),
         "m2d3-paper": lambda b, r: M2D3Memory(b, r, mode="paper"),
         "loss-aware": LossAwareMemory,
-        "gss": lambda b, r: GSSMemory(b, r, dim=SKETCH),
-        "gss-ungated": lambda b, r: GSSMemory(b, r, dim=SKETCH, gate="none"),
-        "gss-original": lambda b, r: GSSMemory(b, r, dim=SKETCH, gate="original"),
+        "gss": GSSMemory,
+        "gss-ungated": lambda b, r: GSSMemory(b, r, gate="none"),
+        "gss-original": lambda b, r: GSSMemory(b, r, gate="original"),
     }
 
     @staticmethod
@@ -61,10 +61,8 @@ class Tiny:
     def offer(self, memory: Memory, label: int = 0, importance: float = 1.0) -> int | None:
         """Offer the batch that carries the number of the step."""
         number = memory.steps
-        if isinstance(memory, GSSMemory):
-            sketch = np.random.default_rng(number).normal(size=SKETCH)
-            return memory.offer(self.batch(number), label, importance, sketch=sketch)
-        return memory.offer(self.batch(number), label, importance)
+        similarity = float(np.random.default_rng(number).uniform(-1, 1))
+        return memory.offer(Arrival(self.batch(number), label, importance, similarity=similarity))
 
 
 @pytest.fixture(scope="session")

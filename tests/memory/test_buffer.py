@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.memory import Buffer, M2D3Memory
+from metadrift.memory import Arrival, Buffer, M2D3Memory
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(ways=5, shots=1, queries=3)
@@ -53,7 +53,7 @@ def test_the_whole_memory_takes_the_bytes_it_says_within_2_percent() -> None:
     memory = M2D3Memory(buffer, np.random.default_rng(0))
     images = torch.zeros(2, 55, 3, 28, 28, dtype=torch.uint8)
     for step in range(80):
-        memory.offer(TaskBatch(images, buffer.geometry), step // 20, 1.0)
+        memory.offer(Arrival(TaskBatch(images, buffer.geometry), step // 20))
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert buffer.nbytes == 40 * 2 * 55 * 3 * 28 * 28

@@ -12,11 +12,14 @@ from scipy.stats import chisquare
 
 from metadrift.errors import UsageError
 from metadrift.memory import M2D3Memory
+from metadrift.replay import PETS
 
 
 def offer_run(tiny: Any, memory: M2D3Memory, label: int, n: int, importance: float = 1.0) -> None:
+    """Batches of one cluster, each of which is measured again at once."""
     for _ in range(n):
         tiny.offer(memory, label, importance)
+        memory.observe(label, importance)
 
 
 def make(tiny: Any, capacity: int, seed: int = 0, **options: Any) -> M2D3Memory:
@@ -31,6 +34,24 @@ def test_quotas_by_hand(tiny: Any) -> None:
     assert memory.quotas(1) == pytest.approx({0: 2.5, 1: 3.5})
     offer_run(tiny, memory, 1, 50, importance=4.0)
     assert memory.counts() == {0: 3, 1: 3}  # a fourth would exceed 3.5
+
+
+def test_a_quota_does_not_depend_on_which_cluster_is_arriving(tiny: Any) -> None:
+    """What arrives was never trained on; only stored batches say how hard a cluster is."""
+    memory = make(tiny, 6)
+    for label in (0, 1):
+        offer_run(tiny, memory, label, 3)
+    before = memory.quotas(1)
+    for _ in range(20):
+        tiny.offer(memory, 1, importance=50.0)
+    assert memory.quotas(1) == before == {0: 3.0, 1: 3.0}
+
+
+def test_a_change_dated_far_back_is_counted_exactly(tiny: Any) -> None:
+    memory = make(tiny, 2)
+    offer_run(tiny, memory, 0, 5000)
+    memory.relabel(100, 1)
+    assert memory.history.seen == {0: 100, 1: 4900}
 
 
 def test_the_cluster_most_over_its_quota_gives(tiny: Any) -> None:
@@ -128,21 +149,18 @@ def test_a_closed_cluster_never_falls_below_its_guarantee(
             memory.relabel(memory.steps - correction[0], correction[1])
             guaranteed = {}  # clusters close anew, with what they hold now
         # n_i <= N_i, and all arrivals are accounted for
-        assert all(n <= memory.arrivals.seen[i] for i, n in memory.counts().items())
-        assert sum(memory.arrivals.seen.values()) == memory.steps
-        assert memory.arrivals.seen.keys() == memory.arrivals.importance.keys()
+        assert all(n <= memory.history.seen[i] for i, n in memory.counts().items())
+        assert sum(memory.history.seen.values()) == memory.steps
 
 
-def test_relabelling_keeps_counts_and_importances_right(tiny: Any) -> None:
+def test_relabelling_keeps_counts_right(tiny: Any) -> None:
     memory = make(tiny, 10)
-    offer_run(tiny, memory, 0, 10, importance=2.0)
-    offer_run(tiny, memory, 0, 15, importance=8.0)  # the domain changed at step 10, unnoticed
+    offer_run(tiny, memory, 0, 25)  # the domain changed at step 10, unnoticed
     moved = memory.relabel(10, 1)
     late = int((memory.step >= 10).sum())
     assert moved == late == memory.counts()[1]
     assert memory.counts().get(0, 0) == 10 - late
-    assert memory.arrivals.seen == {0: 10, 1: 15}
-    assert memory.arrivals.importance == {0: 2.0, 1: 8.0}
+    assert memory.history.seen == {0: 10, 1: 15}
     assert memory.relabel(10, 1) == 0
 
 
@@ -152,7 +170,7 @@ def test_a_change_taken_back_leaves_no_cluster_behind(tiny: Any) -> None:
     offer_run(tiny, memory, 1, 3)
     memory.relabel(8, 0)
     assert memory.counts() == {0: 4}
-    assert memory.arrivals.seen == {0: 11}
+    assert memory.history.seen == {0: 11}
     assert memory.quotas(0) == {0: 4.0}
 
 
@@ -177,6 +195,14 @@ def test_paper_mode_by_hand(tiny: Any) -> None:
     assert seen.keys() == expected.keys()
     for outcome, p in expected.items():
         assert seen[outcome] / trials == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / trials))
+
+
+def test_difficulty_moves_slowly_in_quotas_and_as_fast_as_pets_in_paper_mode(tiny: Any) -> None:
+    for mode, rate in (("default", 0.02), ("paper", PETS().importance.rate)):
+        memory = make(tiny, 3, mode=mode)
+        memory.observe(0, 1.0)
+        memory.observe(0, 3.0)
+        assert memory.importance.of([0])[0] == pytest.approx(math.sqrt(1 + rate * 8))
 
 
 def test_paper_mode_with_one_cluster_lets_the_current_one_leave(tiny: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from metadrift.memory import Buffer, Memory, ReservoirMemory
+from metadrift.memory import Arrival, Buffer, Memory, ReservoirMemory
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(ways=2, shots=1, queries=1)
@@ -23,7 +23,7 @@ def memory_of() -> Callable[[Sequence[int]], Memory]:
         memory = ReservoirMemory(buffer, np.random.default_rng(0))
         for number, label in enumerate(labels):
             images = torch.full((2, 4, 1, 8, 8), number, dtype=torch.uint8)
-            memory.offer(TaskBatch(images, GEOMETRY), label, 1.0)
+            memory.offer(Arrival(TaskBatch(images, GEOMETRY), label))
         return memory
 
     return make

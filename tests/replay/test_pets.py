@@ -125,20 +125,20 @@ def test_clusters_of_one_norm_are_drawn_uniformly(memory_of: Any) -> None:
 
 def test_a_refresh_asks_for_a_few_of_each_cluster_that_was_not_seen_lately(memory_of: Any) -> None:
     memory, pets, rng = memory_of([0] * 6 + [4] + [2] * 3), PETS(every=25), np.random.default_rng(0)
-    asked = pets.refresh_slots(memory, 2, rng)
+    asked = pets.stale(memory, rng)
     assert sorted(memory.label[asked].tolist()) == [0, 0, 2, 2, 4]
     assert len(set(asked)) == 5
     for slot in asked:
         pets.observe(int(memory.label[slot]), 3.0 if memory.label[slot] == 4 else 1.0)
     assert pets.probabilities(memory)[4] == pytest.approx(0.9 * 3 / 12 + 0.1 * 0.1)
-    assert pets.refresh_slots(memory, 2, rng) == []
+    assert pets.stale(memory, rng) == []
     for _ in range(24):
         pets.draw(memory, 1, rng)
         pets.observe(0, 1.0)
-    assert pets.refresh_slots(memory, 2, rng) == []
+    assert pets.stale(memory, rng) == []
     pets.draw(memory, 1, rng)
-    assert set(memory.label[pets.refresh_slots(memory, 2, rng)].tolist()) == {2, 4}
-    assert PETS(every=0).refresh_slots(memory, 2, rng) == []
+    assert set(memory.label[pets.stale(memory, rng)].tolist()) == {2, 4}
+    assert PETS(every=0).stale(memory, rng) == []
 
 
 def test_a_resumed_sampler_draws_the_same(memory_of: Any) -> None:
@@ -146,8 +146,20 @@ def test_a_resumed_sampler_draws_the_same(memory_of: Any) -> None:
     for label, scale in SCALES.items():
         pets.observe(label, scale)
         pets.observe(label, scale * 1.1)
-    pets.draw(memory, 2, np.random.default_rng(0))
+    for _ in range(20):
+        pets.draw(memory, 2, np.random.default_rng(0))
+    pets.observe(2, 1.5)
     resumed.load_state_dict(pets.state_dict())
     assert resumed.variance_ratio == pets.variance_ratio
+    for each in (pets, resumed):
+        each.observe(0, 0.7)
     assert resumed.probabilities(memory) == pets.probabilities(memory)
-    assert resumed.state_dict()["squared"].tolist() == pets.state_dict()["squared"].tolist()
+    due = []
+    for each in (pets, resumed):  # clusters 1 and 3 are stale after 5 more draws, 0 and 2 after 25
+        rng, found = np.random.default_rng(3), []
+        for _ in range(30):
+            each.draw(memory, 1, rng)
+            found.append(sorted({int(memory.label[slot]) for slot in each.stale(memory, rng)}))
+        due.append(found)
+    assert due[0] == due[1]
+    assert [due[0][i] for i in (3, 4, 23, 24)] == [[], [1, 3], [1, 3], [0, 1, 2, 3]]

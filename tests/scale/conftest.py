@@ -60,7 +60,7 @@ def config(two_domains):
 def configs(config, two_domains):
     short = two_domains(30, 20)
     running = LearnerConfig(filters=4, normalisation="running")
-    helped = ReplayConfig(recombine=0.5, augment=0.1, dark=0.1)
+    helped = ReplayConfig(augment=0.1, dark=0.1)
     return {
         "sequential": replace(config, method="sequential", benchmark=short),
         "exact": replace(config, method="sequential", benchmark=short, lr=1e-3),

@@ -13,7 +13,7 @@ from metadrift.distributed.group import Group
 from metadrift.distributed.resharding import slots_to_keep, with_slots
 from metadrift.distributed.shards import my_memory
 from metadrift.errors import UsageError
-from metadrift.memory import Buffer, LossAwareMemory, M2D3Memory, ReservoirMemory
+from metadrift.memory import Arrival, Buffer, LossAwareMemory, M2D3Memory, ReservoirMemory
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS, UniformReplay
@@ -35,7 +35,7 @@ def filled(kind, capacity, labels, tasks=12, **options):
     for step, label in enumerate(labels):
         values = (16 * step + torch.arange(tasks)).to(torch.uint8)
         images = values[:, None, None, None, None].expand(tasks, 4, 1, 2, 2)
-        memory.offer(TaskBatch(images.clone(), GEOMETRY), label, importance=1.0 + step)
+        memory.offer(Arrival(TaskBatch(images.clone(), GEOMETRY), label, 1.0 + step))
     return memory
 
 
@@ -85,9 +85,8 @@ def test_a_memory_that_shrinks_keeps_every_domains_share(labels, capacity):
     for slot in range(len(smaller)):
         step = int(smaller.step[slot])
         assert smaller.label[slot] == labels[step]
-        assert smaller.importance[slot] == 1.0 + step
         assert int(smaller.buffer.get([slot]).images[0, 0, 0, 0, 0]) == 16 * step % 256
-    smaller.offer(smaller.buffer.get([0]), 9, 1.0)
+    smaller.offer(Arrival(smaller.buffer.get([0]), 9))
 
 
 def test_a_loss_aware_memory_that_shrinks_keeps_its_largest_keys():

@@ -62,7 +62,6 @@ def with_slots(state: dict[str, Any], kept: NDArray[np.int64]) -> dict[str, Any]
     smaller = {
         **state,
         "step": np.asarray(state["step"])[kept],
-        "importance": np.asarray(state["importance"])[kept],
         "cluster_labels": np.array([label for label, _ in clusters], np.int64),
         "cluster_sizes": np.array([len(slots) for _, slots in clusters], np.int64),
         "cluster_slots": np.concatenate([slots for _, slots in clusters]),

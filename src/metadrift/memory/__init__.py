@@ -1,19 +1,21 @@
 """What is kept of the stream: storage (`Buffer`) and policies (`Memory`) for a fixed budget."""
 
-from metadrift.memory.arrivals import Arrivals
+from metadrift.memory.arrival import Arrival
 from metadrift.memory.base import Memory
 from metadrift.memory.buffer import Buffer
 from metadrift.memory.gss import GSSMemory
+from metadrift.memory.history import LabelHistory
+from metadrift.memory.importance import ClusterImportance
 from metadrift.memory.loss_aware import LossAwareMemory
 from metadrift.memory.m2d3 import M2D3Memory
 from metadrift.memory.reservoir import ReservoirMemory
-from metadrift.memory.sketch import GradientSketch
 
 __all__ = [
-    "Arrivals",
+    "Arrival",
     "Buffer",
+    "ClusterImportance",
     "GSSMemory",
-    "GradientSketch",
+    "LabelHistory",
     "LossAwareMemory",
     "M2D3Memory",
     "Memory",

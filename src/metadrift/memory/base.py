@@ -1,4 +1,4 @@
-"""What every memory shares: slots with a label, a step and an importance, grouped by label."""
+"""What every memory shares: slots with a label and a step, grouped by label."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from metadrift.errors import MetadriftError
+from metadrift.memory.arrival import Arrival
 from metadrift.memory.buffer import Buffer
-from metadrift.tasks import TaskBatch
 
 
 class Memory(ABC):
     """A policy for a Buffer: what comes in, and what goes out for it.
 
-    A policy writes one method, `_admit`. Grouping slots by label costs O(1) an offer: a label's
-    slots are a list, a leaving slot changes places with the last one.
+    A policy writes one method, `admit`. Grouping slots by label costs O(1) per offer: a label's
+    slots are a list, and a leaving slot changes places with the last one.
 
     Parameters
     ----------
@@ -32,8 +31,8 @@ class Memory(ABC):
     ----------
     steps
         How many batches were offered. The first one arrives at step 0.
-    label, step, importance
-        For each slot: its latent domain, the step it arrived at, its importance then.
+    label, step
+        For each slot: its latent domain, and the step it arrived at.
     replaced, refused
         How many batches a full memory took in place of another, and how many it did not take.
     """
@@ -45,12 +44,11 @@ class Memory(ABC):
         self.steps = self.replaced = self.refused = 0
         self.label = np.zeros(self.capacity, np.int64)
         self.step = np.zeros(self.capacity, np.int64)
-        self.importance = np.zeros(self.capacity, np.float64)
         self._slots: dict[int, list[int]] = {}
         self._position = np.zeros(self.capacity, np.int64)
 
     @abstractmethod
-    def _admit(self, label: int, importance: float) -> int | None:
+    def admit(self, arrival: Arrival) -> int | None:
         """The slot that the arriving batch takes (`len(self)` is the free one), or None."""
 
     def __len__(self) -> int:
@@ -61,36 +59,32 @@ class Memory(ABC):
     def full(self) -> bool:
         return len(self) == self.capacity
 
-    def offer(
-        self, tasks: TaskBatch, label: int, importance: float, logits: Tensor | None = None
-    ) -> int | None:
-        """Show the memory the batch that has just arrived.
-
-        Returns the slot it was admitted to, or None. `logits`, the query logits
-        [T, ways*queries, ways], are kept when the buffer keeps logits.
-        """
-        importance = float(importance)
-        if not (math.isfinite(importance) and importance >= 0):
+    def offer(self, arrival: Arrival) -> int | None:
+        """Show the memory the batch that has just arrived: the slot it was admitted to, or None."""
+        if not (math.isfinite(arrival.importance) and arrival.importance >= 0):
             raise MetadriftError(
-                f"the importance of the batch of step {self.steps} is {importance}; it must be a "
-                "finite number of at least 0. Has the learner diverged?"
+                f"the importance of the batch of step {self.steps} is {arrival.importance}; it "
+                "must be a finite number of at least 0. Has the learner diverged?"
             )
-        slot = self._admit(label, importance)
+        slot = self.admit(arrival)
         if slot is None:
             self.refused += 1
         else:
             if slot < len(self):
                 self.replaced += 1
                 self._leave(slot)
-            self.buffer.put(slot, tasks, logits)
-            self._enter(slot, label)
-            self.step[slot], self.importance[slot] = self.steps, importance
+            self.buffer.put(slot, arrival.tasks, arrival.logits)
+            self._enter(slot, arrival.label)
+            self.step[slot] = self.steps
         self.steps += 1
         return slot
 
+    def observe(self, label: int, importance: float) -> None:  # noqa: B027
+        """A stored batch of this cluster was measured again; most policies do not ask."""
+
     @property
     def acceptance_rate(self) -> float | None:
-        """The part of the batches offered to the full memory that it took; None before any."""
+        """The share of the batches offered to the full memory that it took; None before any."""
         offered = self.replaced + self.refused
         return self.replaced / offered if offered else None
 
@@ -123,7 +117,6 @@ class Memory(ABC):
             "replaced": self.replaced,
             "refused": self.refused,
             "step": self.step[:n].copy(),
-            "importance": self.importance[:n].copy(),
             # The order inside the lists is kept: random picks index into them.
             "cluster_labels": np.array(list(self._slots), np.int64),
             "cluster_sizes": np.array([len(s) for s in self._slots.values()], np.int64),
@@ -137,7 +130,6 @@ class Memory(ABC):
         self.replaced, self.refused = int(state["replaced"]), int(state["refused"])
         n = len(self)
         self.step[:n] = np.asarray(state["step"])
-        self.importance[:n] = np.asarray(state["importance"])
         slots = iter(np.asarray(state["cluster_slots"]).tolist())
         labels = np.asarray(state["cluster_labels"]).tolist()
         sizes = np.asarray(state["cluster_sizes"]).tolist()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metadrift.memory.arrival import Arrival
 from metadrift.memory.base import Memory
 from metadrift.memory.buffer import Buffer
 
@@ -18,8 +19,7 @@ class LossAwareMemory(Memory):
     """Weighted reservoir sampling: the harder a batch was, the likelier it is stored.
 
     Algorithm A-Res: a batch of importance w draws u from (0, 1) and gets the key u^(1/w); the n
-    largest keys stay. A heap makes this O(log n) an offer. Importance is the loss, or the
-    gradient norm, whatever is offered. Labels decide nothing.
+    largest keys stay. A heap makes this O(log n) per offer. Labels decide nothing.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class LossAwareMemory(Memory):
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
     >>> memory = LossAwareMemory(Buffer(2, 1, geometry, 1, 8), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
-    >>> [memory.offer(batch, 0, importance) is not None for importance in (1.0, 1.0, 0.0, 1e9)]
+    >>> [memory.offer(Arrival(batch, importance=w)) is not None for w in (1.0, 1.0, 0.0, 1e9)]
     [True, True, False, True]
 
     References
@@ -41,9 +41,9 @@ class LossAwareMemory(Memory):
         super().__init__(buffer, rng)
         self._heap: list[tuple[float, int]] = []  # (log of the key, slot), smallest key first
 
-    def _admit(self, label: int, importance: float) -> int | None:
+    def admit(self, arrival: Arrival) -> int | None:
         # 1 - random() lies in (0, 1], so the logarithm is finite.
-        key = math.log(1 - self.rng.random()) / max(importance, _SMALLEST_WEIGHT)
+        key = math.log(1 - self.rng.random()) / max(arrival.importance, _SMALLEST_WEIGHT)
         if not self.full:
             slot = len(self)
             heapq.heappush(self._heap, (key, slot))

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from metadrift.errors import UsageError
-from metadrift.memory.arrivals import Arrivals
+from metadrift.memory.arrival import Arrival
 from metadrift.memory.base import Memory
 from metadrift.memory.buffer import Buffer
+from metadrift.memory.history import LabelHistory
+from metadrift.memory.importance import ClusterImportance
 
 # Quotas are sums of floats: 100 places may come out as 99.99999999999999.
 _ROUNDING = 1e-9
@@ -19,9 +21,9 @@ _ROUNDING = 1e-9
 class M2D3Memory(Memory):
     """A memory shared out among latent domains, by number and by difficulty.
 
-    Cluster i holds n_i of the n places, N_i of its batches have arrived, and I_i is a moving
-    average of their importance. There are L clusters: those with a stored batch, and the
-    arriving one.
+    Cluster i holds n_i of the n places, N_i of its batches have arrived, and I_i is how hard its
+    stored batches are now (`ClusterImportance`, fed by `observe`). There are L clusters: those
+    with a stored batch, and the arriving one.
 
     Default mode. Cluster i has the quota q_i = n [kappa/L + (1-kappa) I_i^beta / sum_j I_j^beta].
     A batch of cluster c that finds no free place is inserted while n_c + 1 <= q_c, and a random
@@ -33,7 +35,8 @@ class M2D3Memory(Memory):
     Paper mode. Algorithm 2 as printed: the batch enters a full memory with probability
     P_in = sigmoid(S_new - S_mem), S_new = (1 - n_c/n) I_t, S_mem = (n_c/n) M_s,
     M_s = sum_i (n_i/n) I_i / (L-1); a random batch of cluster i leaves, drawn by the softmax of
-    A_i = -(1 - n_i/n) I_i; both sums over the other clusters. Where the paper is silent:
+    A_i = -(1 - n_i/n) I_i; both sums over the other clusters. I_i moves at the rate of PETS, so
+    that it is the G_i of PETS, as in the paper. Where the paper is silent:
 
     - *no other cluster* (L <= 1): M_s = 0, and a batch of the current cluster leaves;
     - *an empty cluster* (n_i = 0): counts in L, cannot be drawn;
@@ -46,8 +49,8 @@ class M2D3Memory(Memory):
         class-balanced reservoir.
     kappa
         The part of memory that is shared out equally whatever the difficulty.
-    rate, history
-        Of the moving averages I_i, see `Arrivals`.
+    rate
+        Of the moving averages I_i; by default .02, and .1 in paper mode.
 
     Examples
     --------
@@ -57,7 +60,7 @@ class M2D3Memory(Memory):
     >>> memory = M2D3Memory(Buffer(6, 1, geometry, 1, 8), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> for step in range(600):
-    ...     slot = memory.offer(batch, label=step // 200, importance=1.0)
+    ...     slot = memory.offer(Arrival(batch, label=step // 200))
     >>> memory.counts()
     {0: 2, 1: 2, 2: 2}
     """
@@ -70,32 +73,35 @@ class M2D3Memory(Memory):
         mode: Literal["default", "paper"] = "default",
         beta: float = 0.5,
         kappa: float = 0.5,
-        rate: float = 0.02,
-        history: int = 4096,
+        rate: float | None = None,
     ) -> None:
         super().__init__(buffer, rng)
         if mode not in ("default", "paper"):
             raise UsageError(f"M2D3 has the modes 'default' and 'paper', not {mode!r}")
+        if rate is None:
+            rate = 0.1 if mode == "paper" else 0.02
         if not (0 <= kappa <= 1 and beta >= 0 and 0 < rate <= 1):
             raise UsageError(
                 f"M2D3 needs kappa in 0..1, beta of at least 0 and rate in 0..1, "
                 f"not kappa={kappa}, beta={beta}, rate={rate}"
             )
         self.mode, self.beta, self.kappa = mode, beta, kappa
-        self.arrivals = Arrivals(rate, history)
+        self.history = LabelHistory()
+        self.importance = ClusterImportance(rate)
 
-    def _admit(self, label: int, importance: float) -> int | None:
-        self.arrivals.arrive(label, importance)
+    def admit(self, arrival: Arrival) -> int | None:
+        label = arrival.label
+        self.history.arrive(label)
         if not self.full:
             return len(self)
         if self.mode == "paper":
-            return self._admit_paper(label, importance)
+            return self._admit_paper(label, arrival.importance)
         quotas = self.quotas(label)
         stored = len(self.slots_of(label))
         if stored + 1 <= quotas[label] + _ROUNDING or stored == 0:
             others = (i for i in self._slots if i != label)
             return self._random_slot_of(max(others, key=lambda i: len(self._slots[i]) - quotas[i]))
-        if self.rng.random() < stored / self.arrivals.seen[label]:
+        if self.rng.random() < stored / self.history.seen[label]:
             return self._random_slot_of(label)
         return None
 
@@ -103,21 +109,18 @@ class M2D3Memory(Memory):
         """q_i of every cluster, when a batch of the cluster `arriving` arrives."""
         # A list, not a set: the order of summation must survive a resume.
         labels = list(self._slots) if arriving in self._slots else [*self._slots, arriving]
-        known = self.arrivals.importance
-        difficulty = {i: known.get(i, 0.0) ** self.beta for i in labels}
-        total, equal = sum(difficulty.values()), 1 / len(labels)
-        return {
-            i: self.capacity
-            * (self.kappa * equal + (1 - self.kappa) * (d / total if total > 0 else equal))
-            for i, d in difficulty.items()
-        }
+        difficulty = self.importance.of(labels) ** self.beta
+        total, equal = difficulty.sum(), np.full(len(labels), 1 / len(labels))
+        by_difficulty = difficulty / total if total > 0 else equal
+        quotas = self.capacity * (self.kappa * equal + (1 - self.kappa) * by_difficulty)
+        return dict(zip(labels, quotas.tolist(), strict=True))
 
     def _admit_paper(self, label: int, importance: float) -> int | None:
         n, stored = self.capacity, len(self.slots_of(label))
         others = [i for i in self._slots if i != label]
         share = np.array([len(self._slots[i]) / n for i in others])
-        I_i = np.array([self.arrivals.importance[i] for i in others])
-        M_s = float(share @ I_i) / max(len(self.arrivals.seen) - 1, 1)
+        I_i = self.importance.of(others)
+        M_s = float(share @ I_i) / max(len(self.history.seen) - 1, 1)
         S_new = (1 - stored / n) * importance
         S_mem = stored / n * M_s
         # sigmoid(x) = (1 + tanh(x/2)) / 2, which does not overflow
@@ -131,16 +134,20 @@ class M2D3Memory(Memory):
         return self._random_slot_of(others[int(self.rng.choice(len(others), p=P / P.sum()))])
 
     def observe(self, label: int, importance: float) -> None:
-        """Tell the memory how hard a replayed batch of this cluster is now."""
-        self.arrivals.observe(label, importance)
+        self.importance.observe(label, importance)
 
     def relabel(self, since_step: int, label: int) -> int:
-        self.arrivals.relabel(since_step, label)
+        self.history.relabel(since_step, label)
         return super().relabel(since_step, label)
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "arrivals": self.arrivals.state_dict()}
+        return {
+            **super().state_dict(),
+            "history": self.history.state_dict(),
+            "importance": self.importance.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self.arrivals.load_state_dict(state["arrivals"])
+        self.history.load_state_dict(state["history"])
+        self.importance.load_state_dict(state["importance"])

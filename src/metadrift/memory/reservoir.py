@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metadrift.memory.arrival import Arrival
 from metadrift.memory.base import Memory
 
 
@@ -14,12 +15,12 @@ class ReservoirMemory(Memory):
     Examples
     --------
     >>> import numpy as np, torch
-    >>> from metadrift.memory import Buffer
+    >>> from metadrift.memory import Arrival, Buffer
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
     >>> memory = ReservoirMemory(Buffer(3, 1, geometry, 1, 8), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
-    >>> [memory.offer(batch, label=0, importance=1.0) for _ in range(4)]
+    >>> [memory.offer(Arrival(batch)) for _ in range(4)]
     [0, 1, 2, None]
     >>> len(memory), memory.steps, memory.counts()
     (3, 4, {0: 3})
@@ -29,7 +30,7 @@ class ReservoirMemory(Memory):
     Vitter, J. S. (1985). Random sampling with a reservoir. ACM TOMS 11(1).
     """
 
-    def _admit(self, label: int, importance: float) -> int | None:
+    def admit(self, arrival: Arrival) -> int | None:
         if not self.full:
             return len(self)
         place = int(self.rng.integers(self.steps + 1))

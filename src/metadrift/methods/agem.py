@@ -10,7 +10,7 @@ from torch import Tensor
 
 from metadrift.learners import MetaLearner, frozen_statistics
 from metadrift.memory import Memory
-from metadrift.methods.base import StepRecord, refuse_non_finite
+from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -52,8 +52,8 @@ class AGEM(ReplayingMethod):
             with frozen_statistics(self.learner):
                 stored = TaskBatch.concatenate([replay.tasks for replay in replays])
                 reference = self.gradients(self.learner(stored.to(self.device)).loss.mean())
-        learned = self.forward(tasks)
-        gradient = self.gradients(learned.objective)
+        outcome = self.forward(tasks)
+        gradient = self.gradients(outcome.objective)
         if reference is None:
             self.descend(gradient)
         elif self.project == "gradient":
@@ -62,18 +62,7 @@ class AGEM(ReplayingMethod):
             before = [p.detach().clone() for p in self.parameters()]
             self.descend(gradient)
             self.limit_update(before, reference)
-        return learned.record(admitted=self.remember(tasks, learned))
-
-    def gradients(self, loss: Tensor) -> list[Tensor]:
-        refuse_non_finite(loss, "the loss")
-        gradients = torch.autograd.grad(loss, self.parameters())
-        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
-        return list(gradients)
-
-    def descend(self, gradient: list[Tensor]) -> None:
-        for parameter, g in zip(self.parameters(), gradient, strict=True):
-            parameter.grad = g
-        self.take_step()
+        return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     @torch.no_grad()
     def limit_update(self, before: list[Tensor], reference: list[Tensor]) -> None:

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,17 +26,31 @@ class NonFiniteError(MetadriftError):
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What one training step tells about itself."""
+    """What one training step reports.
+
+    Parameters
+    ----------
+    loss, accuracy
+        Means over the arriving tasks, before the step.
+    replay_loss
+        Mean over the replayed tasks; NaN when nothing was replayed.
+    latent_domain
+        How many changes were noticed so far.
+    change
+        The change that was noticed at this step.
+    admitted
+        True if memory took the arriving batch.
+    extra
+        The method's own numbers by name. They go into metrics.jsonl beside the others.
+    """
 
     loss: float
     accuracy: float
     replay_loss: float = math.nan
     latent_domain: int = 0
-    statistic: float = math.nan
-    threshold: float = math.nan
     change: Change | None = None
     admitted: bool = False
-    variance_ratio: float = math.nan
+    extra: dict[str, float] = field(default_factory=dict)
 
 
 class Stopwatch:
@@ -97,13 +111,13 @@ class Method(ABC):
 
     def forward(self, tasks: TaskBatch) -> StepOutcome:
         """The objective of the arriving tasks alone: their mean loss."""
-        outcome = self.learner(tasks.to(self.device))
-        return self.learned(outcome, None, outcome.loss.mean())
+        arriving = self.learner(tasks.to(self.device))
+        return self.step_outcome(arriving, None, arriving.loss.mean())
 
-    def learned(
+    def step_outcome(
         self, arriving: Outcome, replayed: Outcome | None, objective: Tensor
     ) -> StepOutcome:
-        """A forward pass with its numbers, over the tasks of all processes; NaN stops here."""
+        """A forward pass with its means over the tasks of all processes; NaN stops here."""
         means = [arriving.loss.mean(), arriving.accuracy().mean(), arriving.importance.mean()]
         if replayed is not None:
             means.append(replayed.loss.mean())
@@ -114,14 +128,23 @@ class Method(ABC):
 
     def apply(self, objective: Tensor) -> None:
         """Backward and optimiser step."""
+        refuse_non_finite(objective, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
-        self.backward(objective)
+        objective.backward()  # type: ignore[no-untyped-call]
         self.take_step()
 
-    def backward(self, objective: Tensor) -> None:
-        """Add the gradients of a finite objective; a NaN or an infinity stops here."""
-        refuse_non_finite(objective, "the loss")
-        objective.backward()  # type: ignore[no-untyped-call]
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """The gradient of a loss in all parameters, which are left alone; NaN stops here."""
+        refuse_non_finite(loss, "the loss")
+        gradients = torch.autograd.grad(loss, self.parameters())
+        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
+        return list(gradients)
+
+    def descend(self, gradient: list[Tensor]) -> None:
+        """Optimiser step on this gradient."""
+        for parameter, part in zip(self.parameters(), gradient, strict=True):
+            parameter.grad = part
+        self.take_step()
 
     def take_step(self) -> None:
         """Optimiser step on the gradients that are there, if all are finite."""
@@ -134,9 +157,10 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """The outcome of a training forward pass, arriving and replayed apart.
+    """One training forward pass: arriving and replayed tasks apart, and the objective.
 
-    The outcomes and the objective are of this process's tasks, the numbers of all processes'.
+    `arriving`, `replayed` and `objective` cover this process's tasks. The numbers are means over
+    the tasks of all processes.
     """
 
     arriving: Outcome
@@ -148,7 +172,7 @@ class StepOutcome:
     replay_loss: float = math.nan
 
     def record(self, **more: Any) -> StepRecord:
-        """The numbers of this step, with whatever else the method knows."""
+        """The record of this step, with whatever else the method knows."""
         return StepRecord(
             loss=self.loss, accuracy=self.accuracy, replay_loss=self.replay_loss, **more
         )

@@ -57,8 +57,6 @@ class ReplayConfig:
     """Turn this share of the classes of replayed tasks by a quarter, a half or three quarters of a
     circle: classes that memory does not hold. By default 0.75 in m2d3-pets (all four directions
     equally often), and 0 in the others and beside dark replay."""
-    recombine: float = 0.0
-    """Share of replayed batches whose classes are put together anew within their latent domain."""
     balance: bool = False
     """Weigh the replay term by the number of latent domains that it stands for."""
     dark: float = 0.0
@@ -72,17 +70,13 @@ class BaselineConfig:
     mir_candidates: int = 16
     """MIR: stored batches that are scored at each step."""
     gss_compare: int = 10
-    """GSS: stored gradients that an arriving one is compared with."""
+    """GSS: stored batches whose gradients an arriving one's is compared with at each step."""
     gss_gate: Gate = "relative"
     """GSS: a full memory considers only what is less like the others than what would leave for it,
     or everything, or (the original) only what points away from all compared gradients."""
-    gss_sketch: int = 512
-    """GSS: length of the random projection of a gradient."""
     agem_project: Literal["update", "gradient"] = "update"
     """A-GEM: project what the optimiser applies, or the gradient before it as in its paper."""
     mer_alpha: float = 0.1
     """MER: learning rate of the plain gradient steps within a batch."""
     mer_beta: float = 1.0
     """MER: how far the weights follow the end of those steps (Reptile); 1 goes all the way."""
-    mer_gamma: float = 1.0
-    """MER: the same across batches; there is one batch a step here."""

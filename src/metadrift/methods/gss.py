@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from metadrift.learners import MetaLearner
-from metadrift.memory import GradientSketch, GSSMemory
-from metadrift.methods.base import StepOutcome, StepRecord
+from metadrift.learners import MetaLearner, frozen_statistics
+from metadrift.memory import GSSMemory
+from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -18,15 +19,13 @@ from metadrift.tasks import TaskBatch
 class GSS(ReplayingMethod):
     """Gradient-based sample selection on tasks, uniform replay.
 
-    The gradient of the arriving batch is a by-product of training: arriving and replayed tasks go
-    through the learner one after the other, and the second backward adds to the first.
+    The gradient of the arriving batch is compared with those of a few stored batches, computed at
+    the same weights. That is one backward pass for each of them at every step.
 
     Parameters
     ----------
     memory
-        A GSSMemory, which decides by cosine to stored gradients.
-    sketch
-        The random projection in which gradients are kept.
+        A GSSMemory, which draws the stored batches to compare with and decides by the result.
 
     References
     ----------
@@ -40,27 +39,35 @@ class GSS(ReplayingMethod):
         memory: GSSMemory,
         config: ReplayConfig,
         rng: np.random.Generator,
-        sketch: GradientSketch,
     ) -> None:
         super().__init__(learner, optimizer, memory, config, rng)
-        self.sketch = sketch
+        self.memory: GSSMemory = memory
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         replays = self.draw()
-        learned = self.forward(tasks)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.backward(learned.objective)
-        gradient = torch.cat([p.grad.flatten() for p in self.parameters() if p.grad is not None])
+        outcome = self.forward(tasks)
+        gradient = self.gradients(outcome.objective)
+        similarity = self.similarity(gradient)
         if replays:
             stored = TaskBatch.concatenate([replay.tasks for replay in replays])
             replayed = self.learner(stored.to(self.device))
-            self.backward(self.replay_term(replayed, replays))
-            learned = replace(learned, replay_loss=replayed.loss.mean().item())
-        self.take_step()
-        return learned.record(admitted=self.admit(tasks, learned, gradient))
+            more = self.gradients(self.replay_term(replayed, replays))
+            gradient = [a + b for a, b in zip(gradient, more, strict=True)]
+            outcome = replace(outcome, replay_loss=replayed.loss.mean().item())
+        self.descend(gradient)
+        arrival = replace(self.arrival(tasks, outcome), similarity=similarity)
+        return outcome.record(admitted=self.remember(arrival))
 
-    def admit(self, tasks: TaskBatch, learned: StepOutcome, gradient: torch.Tensor) -> bool:
-        with self.clock("memory"):
-            assert isinstance(self.memory, GSSMemory)
-            sketch = self.sketch(gradient)
-            return self.memory.offer(tasks, 0, learned.importance, sketch=sketch) is not None
+    def similarity(self, gradient: list[Tensor]) -> float | None:
+        """The largest cosine with the gradients of some stored batches, None without any."""
+        with self.clock("memory"), frozen_statistics(self.learner):
+            arriving, cosines = _flat(gradient), []
+            for slot in self.memory.draw_compared():
+                stored = self.memory.buffer.get([slot]).to(self.device)
+                other = _flat(self.gradients(self.learner(stored).loss.mean()))
+                cosines.append(torch.cosine_similarity(arriving, other, dim=0))
+            return torch.stack(cosines).max().item() if cosines else None
+
+
+def _flat(gradient: list[Tensor]) -> Tensor:
+    return torch.cat([part.flatten() for part in gradient])

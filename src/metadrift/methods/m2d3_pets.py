@@ -16,8 +16,10 @@ from metadrift.memory import M2D3Memory
 from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import PETS, ReplaySampler
+from metadrift.replay import ReplaySampler
 from metadrift.tasks import TaskBatch
+
+_AT_ONCE = 2  # stored batches measured in one pass: no more memory than a training step takes
 
 
 class M2D3PETS(ReplayingMethod):
@@ -54,38 +56,35 @@ class M2D3PETS(ReplayingMethod):
         self.steps = 0
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        self.refresh_gradient_norms()  # lines 2-4: G_j, where it is older than s steps
+        self.measure_stale()  # lines 2-4: G_j, where it is older than s steps
         replays = self.draw()  # lines 5-6: B from M by Z_t
-        learned = self.learn(tasks, replays)  # line 7: train on T_t and B together
-        if learned.replayed is not None:  # the same pass says how hard the replayed tasks are now
-            measured = self.measure([replay.slot for replay in replays], learned.replayed)
+        outcome = self.learn(tasks, replays)  # line 7: train on T_t and B together
+        if outcome.replayed is not None:  # the same pass says how hard the replayed tasks are now
+            measured = self.measure([replay.slot for replay in replays], outcome.replayed)
             self.observe(self.group.gather(measured))  # each process replays its own slots
         with self.clock("detection"):  # line 8, M2D3: first ODCD
-            seen = self.features(tasks, learned.arriving.embedding)
+            seen = self.features(tasks, outcome.arriving.embedding)
             change = self.detector.update(seen)
         if change is not None:
             self.latent_domain += 1  # L_t = L_{t-1} + 1
             self.memory.relabel(change.started_at, self.latent_domain)
-        admitted = self.remember(tasks, learned, self.latent_domain)  # then in and out of memory
+        arrival = self.arrival(tasks, outcome, self.latent_domain)
+        admitted = self.remember(arrival)  # then in and out of memory
         self.steps += 1
-        return learned.record(
+        watched = {"statistic": self.detector.statistic, "threshold": self.detector.threshold}
+        return outcome.record(
             latent_domain=self.latent_domain,
-            statistic=self.detector.statistic,
-            threshold=self.detector.threshold,
             change=change,
             admitted=admitted,
-            variance_ratio=getattr(self.sampler, "variance_ratio", float("nan")),
+            extra=watched | self.sampler.numbers(),
         )
 
-    def refresh_gradient_norms(self) -> None:
-        """Forward through the backbone only, R batches of each cluster not seen for s steps."""
-        if not isinstance(self.sampler, PETS):
-            return
+    def measure_stale(self) -> None:
+        """Measure the stored batches that the sampler asks for: a forward pass, a few at a time."""
         with self.clock("replay"):
-            R = self.config.refresh_batches
-            slots = self.sampler.refresh_slots(self.memory, R, self.rng)
-            for start in range(0, len(slots), max(R, 1)):  # no pass is larger than a step's
-                measured = self.look_at(slots[start : start + R])
+            slots = self.sampler.stale(self.memory, self.rng)
+            for start in range(0, len(slots), _AT_ONCE):
+                measured = self.look_at(slots[start : start + _AT_ONCE])
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
 
     def look_at(self, slots: list[int]) -> NDArray[np.float64]:
@@ -105,19 +104,15 @@ class M2D3PETS(ReplayingMethod):
             label = int(self.memory.label[int(slot)])
             importance = math.sqrt(squares)  # of a batch: the root mean square over its tasks
             self.memory.observe(label, importance)
-            if isinstance(self.sampler, PETS):
-                self.sampler.observe(label, importance)
+            self.sampler.observe(label, importance)
 
     def state_dict(self) -> dict[str, Any]:
-        state = super().state_dict() | {
+        return super().state_dict() | {
             "detector": self.detector.state_dict(),
             "features": self.features.state_dict(),
             "latent_domain": self.latent_domain,
             "steps": self.steps,
         }
-        if isinstance(self.sampler, PETS):
-            state["pets"] = self.sampler.state_dict()
-        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -125,5 +120,3 @@ class M2D3PETS(ReplayingMethod):
         self.features.load_state_dict(state["features"])
         self.latent_domain = int(state["latent_domain"])
         self.steps = int(state["steps"])
-        if isinstance(self.sampler, PETS):
-            self.sampler.load_state_dict(state["pets"])

@@ -13,7 +13,6 @@ from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner
 from metadrift.memory import (
     Buffer,
-    GradientSketch,
     GSSMemory,
     LossAwareMemory,
     M2D3Memory,
@@ -30,7 +29,7 @@ from metadrift.methods.mir import MIR
 from metadrift.methods.reservoir import Reservoir
 from metadrift.methods.sequential import Sequential
 from metadrift.randomness import Purpose, generator
-from metadrift.replay import PETS, UniformReplay
+from metadrift.replay import PETS, ReplaySampler, UniformReplay
 
 # 3 of 28 pixels, and all four directions equally often: the helps that replay was found to get most
 # from (docs/replay.md).
@@ -87,12 +86,11 @@ def make_method(
     if name == "mir":
         return MIR(learner, optimizer, reservoir, replay, draw, baseline.mir_candidates)
     if name == "mer":
-        rates = baseline.mer_alpha, baseline.mer_beta, baseline.mer_gamma
+        rates = baseline.mer_alpha, baseline.mer_beta
         return MER(learner, optimizer, reservoir, replay, draw, *rates)
     if name == "gss":
-        dim, gate, compared = baseline.gss_sketch, baseline.gss_gate, baseline.gss_compare
-        kept = GSSMemory(buffer, keep, dim=dim, gate=gate, compared=compared)
-        return GSS(learner, optimizer, kept, replay, draw, GradientSketch(dim, seed))
+        kept = GSSMemory(buffer, keep, gate=baseline.gss_gate, compared=baseline.gss_compare)
+        return GSS(learner, optimizer, kept, replay, draw)
     if name == "loss-aware":
         return LossAware(learner, optimizer, LossAwareMemory(buffer, keep), replay, draw)
     if name not in get_args(MethodName):
@@ -106,6 +104,8 @@ def make_method(
         balanced = M2D3Memory(buffer, keep, beta=0.0, kappa=1.0)
         return M2D3PETS(learner, optimizer, balanced, replay, draw, UniformReplay(), *parts)
     managed = M2D3Memory(buffer, keep, mode=memory.mode, beta=memory.beta, kappa=memory.kappa)
-    pets = PETS(weighted=replay.weighted, every=replay.refresh_every)
-    sampler = pets if replay.sampler == "pets" else UniformReplay()
+    sampler: ReplaySampler = UniformReplay()
+    if replay.sampler == "pets":
+        every, batches = replay.refresh_every, replay.refresh_batches
+        sampler = PETS(weighted=replay.weighted, every=every, batches=batches)
     return M2D3PETS(learner, optimizer, managed, replay, draw, sampler, *parts)

@@ -47,8 +47,8 @@ class MIR(ReplayingMethod):
         self.candidates = candidates
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        learned = self.learn(tasks, self.interfered(tasks))
-        return learned.record(admitted=self.remember(tasks, learned))
+        outcome = self.learn(tasks, self.interfered(tasks))
+        return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def interfered(self, tasks: TaskBatch) -> list[Replay]:
         """The b candidates whose loss rises most by a virtual step."""

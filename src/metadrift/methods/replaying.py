@@ -1,8 +1,4 @@
-"""What the methods with a memory share: drawing from it, and changing what is drawn.
-
-Every help that replay can get (turned classes, augmentation, recombination, balance, dark replay)
-lives here, so that all methods that replay can have it.
-"""
+"""What the methods with a memory share: drawing from it, learning from what is drawn, storing."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import torch
 from torch import Tensor
 
 from metadrift.learners import MetaLearner, Outcome
-from metadrift.memory import Memory
+from metadrift.memory import Arrival, Memory
 from metadrift.methods.base import Method, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.replay import (
@@ -25,7 +21,6 @@ from metadrift.replay import (
     UniformReplay,
     dark_term,
     domain_balance,
-    recombined,
     turned,
 )
 from metadrift.replay.base import gather
@@ -63,8 +58,8 @@ class ReplayingMethod(Method):
         self.sampler = sampler or UniformReplay()
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        learned = self.learn(tasks, self.draw())
-        return learned.record(admitted=self.remember(tasks, learned))
+        outcome = self.learn(tasks, self.draw())
+        return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def draw(self) -> list[Replay]:
         """This step's stored batches, changed as the settings ask."""
@@ -74,14 +69,12 @@ class ReplayingMethod(Method):
             slots, weights = self.sampler.choose(self.memory, n, self.rng)
             mine = self.group.share(len(slots))
             drawn = gather(self.memory, slots[mine], weights[mine])
-            changed = self.config.recombine or self.config.turn or self.config.augment
+            changed = self.config.turn or self.config.augment
             rng = self.group.own(self.rng) if changed else self.rng
             return [self.transform(replay, rng) for replay in drawn]
 
     def transform(self, replay: Replay, rng: np.random.Generator) -> Replay:
-        """Recombine or turn classes and shift images, so that replay is not by rote."""
-        if self.config.recombine and rng.random() < self.config.recombine:
-            replay = recombined(self.memory, replay, rng)
+        """Turn classes and shift images, so that replay is not by rote."""
         if self.config.turn:
             tasks = turned(replay.tasks, self.config.turn, rng)
             replay = replace(replay, tasks=tasks, as_stored=False)
@@ -92,20 +85,20 @@ class ReplayingMethod(Method):
 
     def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> StepOutcome:
         """One optimiser step on the arriving and the replayed tasks."""
-        learned = self.forward(tasks, replays)
-        self.apply(learned.objective)
-        return learned
+        outcome = self.forward(tasks, replays)
+        self.apply(outcome.objective)
+        return outcome
 
     def forward(self, tasks: TaskBatch, replays: Sequence[Replay] = ()) -> StepOutcome:
         """Arriving and replayed tasks in a single forward pass."""
         together = TaskBatch.concatenate([tasks, *(replay.tasks for replay in replays)])
-        outcome = self.learner(together.to(self.device))
-        arriving = outcome[: len(tasks)]
+        every = self.learner(together.to(self.device))
+        arriving = every[: len(tasks)]
         if not replays:
-            return self.learned(arriving, None, arriving.loss.mean())
-        replayed = outcome[len(tasks) :]
+            return self.step_outcome(arriving, None, arriving.loss.mean())
+        replayed = every[len(tasks) :]
         term = self.replay_term(replayed, replays)
-        return self.learned(arriving, replayed, arriving.loss.mean() + term)
+        return self.step_outcome(arriving, replayed, arriving.loss.mean() + term)
 
     def replay_term(self, replayed: Outcome, replays: Sequence[Replay]) -> Tensor:
         """What replay adds to the objective: the weighted mean loss of the replayed tasks."""
@@ -118,20 +111,24 @@ class ReplayingMethod(Method):
         balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0
         return balance * (each.new_tensor(weights) * each).mean()
 
-    def remember(self, tasks: TaskBatch, learned: StepOutcome, label: int = 0) -> bool:
-        """Offer the arriving batch to memory."""
+    def arrival(self, tasks: TaskBatch, outcome: StepOutcome, label: int = 0) -> Arrival:
+        """What memory is shown of the arriving batch."""
+        return Arrival(tasks, label, outcome.importance, outcome.arriving.logits)
+
+    def remember(self, arrival: Arrival) -> bool:
+        """Offer the arriving batch to memory; True if memory took it."""
         with self.clock("memory"):
-            arriving = learned.arriving
-            logits = arriving.logits if self.memory.buffer.keeps_logits else None
-            return self.memory.offer(tasks, label, learned.importance, logits) is not None
+            return self.memory.offer(arrival) is not None
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {
             "memory": self.memory.state_dict(),
+            "sampler": self.sampler.state_dict(),
             "rng": self.rng.bit_generator.state,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.memory.load_state_dict(state["memory"])
+        self.sampler.load_state_dict(state["sampler"])
         self.rng.bit_generator.state = state["rng"]

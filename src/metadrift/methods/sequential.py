@@ -10,6 +10,6 @@ class Sequential(Method):
     """No memory."""
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        learned = self.forward(tasks)
-        self.apply(learned.objective)
-        return learned.record()
+        outcome = self.forward(tasks)
+        self.apply(outcome.objective)
+        return outcome.record()

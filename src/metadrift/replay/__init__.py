@@ -5,7 +5,6 @@ from metadrift.replay.base import Replay, ReplaySampler
 from metadrift.replay.dark import dark_term
 from metadrift.replay.mir import candidates, most_interfered
 from metadrift.replay.pets import PETS
-from metadrift.replay.recombine import recombine, recombined
 from metadrift.replay.turn import turned
 from metadrift.replay.uniform import UniformReplay
 from metadrift.replay.weighting import domain_balance
@@ -20,7 +19,5 @@ __all__ = [
     "dark_term",
     "domain_balance",
     "most_interfered",
-    "recombine",
-    "recombined",
     "turned",
 ]

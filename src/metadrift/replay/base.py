@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Replay:
     slot
         Where they lie in memory.
     as_stored
-        False once classes were recombined: logits kept for the slot are not of these tasks.
+        False once classes were turned: logits kept for the slot are not of these tasks.
     """
 
     tasks: TaskBatch
@@ -35,7 +36,11 @@ class Replay:
 
 
 class ReplaySampler(ABC):
-    """Chooses what is replayed."""
+    """Chooses what is replayed. A sampler writes one method, `choose`.
+
+    One that adapts also writes `observe`, asks for measurements with `stale`, and saves what it
+    learned with `state_dict`.
+    """
 
     @abstractmethod
     def choose(
@@ -47,9 +52,26 @@ class ReplaySampler(ABC):
         """n stored batches; none when the memory is empty."""
         return gather(memory, *self.choose(memory, n, rng))
 
+    def observe(self, label: int, importance: float) -> None:  # noqa: B027
+        """A stored batch of this cluster was measured: how hard it is now."""
+
+    def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
+        """Slots that the sampler wants measured before it draws; by default none."""
+        return []
+
+    def numbers(self) -> dict[str, float]:
+        """What the sampler reports about its last draw, for metrics.jsonl."""
+        return {}
+
     def probabilities(self, memory: Memory) -> dict[int, float]:
         """label -> the probability that the next draw is of this cluster: by size if uniform."""
         return {label: stored / len(memory) for label, stored in memory.counts().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027
+        """Go on where `state_dict` was called."""
 
 
 def gather(memory: Memory, slots: Sequence[int], weights: Sequence[float]) -> list[Replay]:

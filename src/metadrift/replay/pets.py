@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metadrift.errors import UsageError
-from metadrift.memory import Memory
+from metadrift.memory import ClusterImportance, Memory
 from metadrift.replay.base import ReplaySampler
+
+_Floats = NDArray[np.float64]
 
 
 class PETS(ReplaySampler):
@@ -20,10 +22,10 @@ class PETS(ReplaySampler):
     batch has the weight (n_i/n)/q_i. The weighted gradient is then unbiased for the mean gradient
     of the memory, and no weight exceeds 1/uniform (10). Draws are independent, with replacement.
 
-    G_i is the root of a moving average of squared importance. `observe` feeds it with every
-    replayed batch, which costs nothing; `refresh_slots` names a few batches of each cluster that
-    was not observed during the last `every` draws, for a forward pass. A cluster not yet observed
-    counts with the mean G of the others.
+    G_i is a `ClusterImportance`: the root of a moving average of squared importance, because the
+    best q_i for draws by cluster is proportional to n_i times the root mean square gradient norm.
+    `observe` feeds it with every replayed batch, which costs nothing; `stale` names a few batches
+    of each cluster that was not observed during the last `every` draws, for a forward pass.
 
     Parameters
     ----------
@@ -35,7 +37,9 @@ class PETS(ReplaySampler):
     rate
         Of the moving average.
     every
-        Draws after which a cluster that was not observed is refreshed (the paper's s); 0: never.
+        Draws after which a cluster that was not observed is stale (the paper's s); 0: never.
+    batches
+        How many batches of a stale cluster are measured (the paper's R).
 
     Attributes
     ----------
@@ -47,13 +51,13 @@ class PETS(ReplaySampler):
     Examples
     --------
     >>> import torch
-    >>> from metadrift.memory import Buffer, ReservoirMemory
+    >>> from metadrift.memory import Arrival, Buffer, ReservoirMemory
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
     >>> memory = ReservoirMemory(Buffer(4, 1, geometry, 1, 8), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> for label in (0, 0, 0, 1):
-    ...     slot = memory.offer(batch, label, importance=1.0)
+    ...     slot = memory.offer(Arrival(batch, label))
     >>> pets = PETS(uniform=0.0)
     >>> pets.observe(0, 1.0)
     >>> pets.observe(1, 3.0)
@@ -66,7 +70,13 @@ class PETS(ReplaySampler):
     """
 
     def __init__(
-        self, *, weighted: bool = True, uniform: float = 0.1, rate: float = 0.1, every: int = 25
+        self,
+        *,
+        weighted: bool = True,
+        uniform: float = 0.1,
+        rate: float = 0.1,
+        every: int = 25,
+        batches: int = 2,
     ) -> None:
         if not (0 <= uniform <= 1 and 0 < rate <= 1):
             raise UsageError(
@@ -74,10 +84,10 @@ class PETS(ReplaySampler):
             )
         self.weighted = weighted
         self.uniform = uniform if weighted else 0.0
-        self.rate = rate
         self.every = every
+        self.batches = batches
         self.variance_ratio = 1.0
-        self._squared: dict[int, float] = {}
+        self.importance = ClusterImportance(rate)  # G_i
         self._draws = 0
         self._observed: dict[int, int] = {}
 
@@ -103,46 +113,43 @@ class PETS(ReplaySampler):
         return dict(zip(labels, q.tolist(), strict=True))
 
     def observe(self, label: int, importance: float) -> None:
-        """The importance that a batch of this cluster has now."""
-        before = self._squared.get(label, importance**2)
-        self._squared[label] = before + self.rate * (importance**2 - before)
+        self.importance.observe(label, importance)
         self._observed[label] = self._draws
 
-    def refresh_slots(self, memory: Memory, R: int, rng: np.random.Generator) -> list[int]:
-        """Up to R random batches of each cluster that was not observed lately, to be measured."""
+    def numbers(self) -> dict[str, float]:
+        return {"variance_ratio": self.variance_ratio}
+
+    def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
+        """Up to R random batches of each cluster that was not observed lately."""
         chosen: list[int] = []
         for label, stored in memory.counts().items() if self.every else ():
             if label in self._observed and self._draws - self._observed[label] < self.every:
                 continue
             members = memory.slots_of(label)
-            picked = rng.choice(stored, min(R, stored), replace=False).tolist()
+            picked = rng.choice(stored, min(self.batches, stored), replace=False).tolist()
             chosen += [members[i] for i in picked]
         return chosen
 
-    def _clusters(self, memory: Memory) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
+    def _clusters(self, memory: Memory) -> tuple[list[int], _Floats, _Floats, _Floats]:
         """Of each stored cluster: label, n_i/n, G_i, q_i."""
         counts = memory.counts()
         labels = list(counts)
         share = np.array(list(counts.values()), np.float64) / len(memory)
-        known = [math.sqrt(self._squared[i]) for i in labels if i in self._squared]
-        mean = sum(known) / len(known) if known else 1.0
-        G = np.array([math.sqrt(self._squared[i]) if i in self._squared else mean for i in labels])
+        G = self.importance.of(labels)
         Z = share * G
         Z = Z / Z.sum() if Z.sum() > 0 else share
         return labels, share, G, (1 - self.uniform) * Z + self.uniform * share
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "labels": np.array(list(self._squared), np.int64),
-            "squared": np.array(list(self._squared.values()), np.float64),
-            "observed": np.array([self._observed[i] for i in self._squared], np.int64),
+            "importance": self.importance.state_dict(),
+            "observed": np.array([*self._observed.items()], np.int64).reshape(-1, 2),
             "draws": self._draws,
             "variance_ratio": self.variance_ratio,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        labels = np.asarray(state["labels"]).tolist()
-        self._squared = dict(zip(labels, np.asarray(state["squared"]).tolist(), strict=True))
-        self._observed = dict(zip(labels, np.asarray(state["observed"]).tolist(), strict=True))
+        self.importance.load_state_dict(state["importance"])
+        self._observed = dict(np.asarray(state["observed"]).tolist())
         self._draws = int(state["draws"])
         self.variance_ratio = float(state["variance_ratio"])

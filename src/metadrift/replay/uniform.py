@@ -16,7 +16,7 @@ class UniformReplay(ReplaySampler):
     Examples
     --------
     >>> import torch
-    >>> from metadrift.memory import Buffer, ReservoirMemory
+    >>> from metadrift.memory import Arrival, Buffer, ReservoirMemory
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
     >>> memory = ReservoirMemory(Buffer(3, 1, geometry, 1, 8), np.random.default_rng(0))
@@ -25,7 +25,7 @@ class UniformReplay(ReplaySampler):
     []
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> for _ in range(3):
-    ...     slot = memory.offer(batch, label=0, importance=1.0)
+    ...     slot = memory.offer(Arrival(batch))
     >>> sorted(replay.slot for replay in UniformReplay().draw(memory, 3, rng))
     [0, 1, 2]
     """

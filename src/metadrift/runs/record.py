@@ -51,14 +51,12 @@ class Recorder:
             return None
         now = time.perf_counter()
         line = {
+            **record.extra,
             "step": step + 1,
             "loss": self._sums[0] / self._since,
             "accuracy": self._sums[1] / self._since,
             "replay_loss": self._sums[2] / self._replays if self._replays else math.nan,
-            "statistic": record.statistic,
-            "threshold": record.threshold,
             "latent_domain": record.latent_domain,
-            "variance_ratio": record.variance_ratio,
             "steps_per_s": self._since / max(now - self._clock, 1e-9),
             **more,
         }

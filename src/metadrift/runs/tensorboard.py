@@ -7,8 +7,6 @@ from typing import Any
 
 from metadrift.errors import UsageError
 
-CURVES = ("loss", "accuracy", "replay_loss", "statistic", "threshold", "latent_domain")
-
 
 class TensorBoardWriter:
     """Writes each line of metrics as scalars into `folder/tensorboard`."""
@@ -23,8 +21,9 @@ class TensorBoardWriter:
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
     def show(self, line: dict[str, Any]) -> None:
-        for name in CURVES:
-            self._writer.add_scalar(name, line[name], line["step"])
+        for name, value in line.items():
+            if isinstance(value, float) or name == "latent_domain":
+                self._writer.add_scalar(name, value, line["step"])
         for label, share in (line.get("memory") or {}).items():
             self._writer.add_scalar(f"memory/{label}", share, line["step"])
 
