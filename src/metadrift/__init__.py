@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see below
     from metadrift.tasks import TaskBatch as TaskBatch
     from metadrift.tasks import TaskGeometry as TaskGeometry
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "MetadriftError": "metadrift.errors",
@@ -34,3 +34,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'metadrift' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""Files for papers: every chart twice, every table in three formats."""
+"""Files for papers: every chart and every table in three formats."""
 
 import csv
 import xml.etree.ElementTree as ET
@@ -7,12 +7,12 @@ from importlib import resources
 from PIL import Image
 
 from metadrift.commands.report import make_report
-from metadrift.report.figures import DOMAIN_COLOURS, METHOD_COLOURS
+from metadrift.report.figures import DOMAIN_COLOURS, METHOD_COLOURS, write_figures
 from metadrift.report.subject import read_subject
 from metadrift.report.tables import Cell, Table, comma_separated, latex, markdown, tables_of
 
 
-def test_every_chart_is_a_png_and_an_svg(comparison, tmp_path):
+def test_every_chart_is_a_png_an_svg_and_a_pdf(comparison, tmp_path):
     _, files = make_report(comparison, tmp_path / "p.html", tmp_path / "figures")
     names = {file.name for file in files}
     assert {"stream.png", "stream.svg", "memory-reservoir.png", "difference.svg"} <= names
@@ -20,6 +20,22 @@ def test_every_chart_is_a_png_and_an_svg(comparison, tmp_path):
     with Image.open(tmp_path / "figures" / "stream.png") as image:
         assert image.width > 1000
     assert "stones" in "".join(ET.parse(tmp_path / "figures" / "stream.svg").getroot().itertext())
+    stems = {file.stem for file in files if file.suffix == ".png"}
+    assert stems == {file.stem for file in files if file.suffix == ".pdf"}
+    pdf = (tmp_path / "figures" / "stream.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert b"/TrueType" in pdf or b"/Type0" in pdf
+    assert b"/Type3" not in pdf  # fonts that publishers refuse
+
+
+def test_the_same_data_give_the_same_files(comparison, tmp_path):
+    subject = read_subject(comparison)
+    first, second = (write_figures(subject, tmp_path / name) for name in ("one", "two"))
+    assert [a.name for a, b in zip(first, second, strict=True) if _bytes(a) != _bytes(b)] == []
+
+
+def _bytes(file):
+    return file.read_bytes()
 
 
 def test_the_csv_has_numbers_with_their_intervals(comparison):

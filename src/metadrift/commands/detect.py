@@ -42,8 +42,8 @@ def detect_changes(
         A .npy file [steps, D] (or [steps]) of numbers, or a .csv file with a row a step, with or
         without a line of column names. Nothing is unpickled.
     out
-        A folder for detection.png and detection.svg (statistic, threshold, reports), trace.csv
-        (the same as numbers) and changes.json.
+        A folder for detection.png, .svg and .pdf (statistic, threshold, reports), trace.csv (the
+        same as numbers) and changes.json.
     false_alarm_every
         At most one false alarm in so many steps. Without it 10000. More means surer and a little
         later. Not for mode paper, whose threshold is printed.

@@ -30,8 +30,8 @@ def report(
     out
         The page's file; by default report.html in the folder.
     figures
-        Also write the charts as PNG and SVG and the tables as Markdown, LaTeX and CSV into this
-        folder.
+        Also write the charts as PNG, SVG and PDF and the tables as Markdown, LaTeX and CSV into
+        this folder.
     examples
         Show test tasks with the answers of the last checkpoint, where checkpoint and packs exist.
     json

@@ -1,4 +1,4 @@
-"""The charts as PNG and SVG files and the tables as Markdown, LaTeX and CSV, for papers."""
+"""The charts as PNG, SVG and PDF files, the tables as Markdown, LaTeX and CSV, for papers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MOST_POINTS = 4000
 
 
 def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
-    """Write STEM.png and STEM.svg.
+    """Write STEM.png, STEM.svg and STEM.pdf.
 
     A long stream is thinned: of each group of steps the one with the highest statistic stays, so
     that no peak is lost.

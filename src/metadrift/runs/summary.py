@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import resource
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -150,11 +149,20 @@ def _memory(parts: Parts) -> dict[str, Any] | None:
 def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
     train = max(seconds["train"], 1e-9)
     spent = {"data": seconds["data"], **parts.method.clock.seconds}
-    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB on Linux
     return {
         "wall_s": seconds["train"],
         "processes": parts.method.group.size,
         "steps_per_s": parts.benchmark.steps / train,
         "overhead": {name: value / train for name, value in spent.items()},
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+        "peak_rss_bytes": _peak_bytes(),
     }
+
+
+def _peak_bytes() -> int | None:
+    """The most memory that this process has held; None on Windows, where Python cannot tell."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
