@@ -20,7 +20,10 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     )
     assert first.returncode == 0, first.stderr
     assert "sequential" in first.stdout
-    assert "2 done" in first.stderr
+    lines = first.stderr.splitlines()
+    assert lines[0].startswith("2 runs: 2 running; 0 of 120 steps")
+    assert any(line.endswith(" left") or line.endswith(", evaluating") for line in lines)
+    assert lines[-1] == "2 runs: 2 done"
     page = tmp_path / "c" / "report.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
     assert "reservoir" in page.read_text()
@@ -41,6 +44,29 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     other = compare(tmp_path, tiny_benchmark, *words, "--lr", "0.5")
     assert other.returncode == 1
     assert "other settings" in other.stderr
+
+
+def test_names_that_look_like_markup_stay_as_they_are(tmp_path, tiny_benchmark):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        f"""title = "[/i]all"
+        seeds = [0]
+        notes = ["[/u]small"]
+        [settings]
+        benchmark = "{tiny_benchmark}"
+        scale = 0.1
+        ways = 3
+        queries = 2
+        test_tasks = 2
+        [[variants]]
+        name = "[/b]x\\u001b[31m"
+        method = "sequential"
+        """
+    )
+    done = compare(tmp_path, tiny_benchmark, "--grid", grid)
+    assert done.returncode == 0, done.stderr
+    for name in ("[/i]all", "[/b]x?[31m", "[/u]small"):
+        assert name in done.stdout
 
 
 def test_a_failed_run_is_named_with_its_reason_and_does_not_stop_the_others(

@@ -64,12 +64,12 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
 
 
 def test_training_and_evaluation_say_how_far_they_are(config, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("metadrift.runs.progress.SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("metadrift.storage.progress.SECONDS_BETWEEN_LINES", 0.0)
     start(config, tmp_path / "run")
     said = capsys.readouterr().err
-    assert "step 60/120 loss" in said
-    assert "evaluating: 12/12 tasks" in said  # at the end of a segment: 3 domains of 4 tasks
-    assert said.rstrip().endswith("evaluating: 36/36 tasks")
+    assert "training: 60 of 120 steps, loss" in said
+    assert "evaluating: 12 of 12 tasks" in said  # at the end of a segment: 3 domains of 4 tasks
+    assert "evaluating: 36 of 36 tasks" in said.splitlines()[-1]
 
 
 def test_the_same_configuration_gives_the_same_run(config, tmp_path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,13 +12,14 @@ import tyro
 
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.comparison import gather, saved_grid
+from metadrift.experiments.display import ComparisonDisplay
 from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores, run_locally
 from metadrift.experiments.on_ray import run_on_ray
-from metadrift.experiments.progress import Progress
-from metadrift.experiments.table import columns_of, console_for_tables, markdown, notes_of, rows_of
+from metadrift.experiments.table import columns_of, markdown, notes_of, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.storage.files import write_atomically, write_json
+from metadrift.storage.terminal import print_table, printable
 
 EngineName = Literal["local", "ray"]
 
@@ -78,7 +77,7 @@ def run_grid(
     """Run a comparison in its folder, here or on a Ray cluster; 1 when a run failed."""
     cells = grid.cells()
     _claim(grid, folder)
-    show = _Show(quiet)
+    show = ComparisonDisplay(quiet)
     if ray_address is None:
         table = run_locally(cells, folder, workers, show)
     else:
@@ -92,7 +91,7 @@ def run_grid(
         _print(result, folder)
     failed = [entry for entry in table if entry.state == "failed"]
     for entry in failed:
-        print(f"failed: {entry.cell.name}: {entry.reason}", file=sys.stderr)
+        print(printable(f"failed: {entry.cell.name}: {entry.reason}"), file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -122,63 +121,9 @@ def _claim(grid: Grid, folder: Path) -> None:
     write_json(file, grid.to_json())
 
 
-class _Show:
-    """A live table on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._last = 0.0
-        self._live: Any = None
-
-    def __call__(self, table: list[Progress]) -> None:
-        if self._quiet:
-            return
-        if sys.stderr.isatty():
-            self._draw(table)
-        elif time.monotonic() - self._last > 30:
-            self._last = time.monotonic()
-            print(_counts(table), file=sys.stderr, flush=True)
-
-    def close(self, table: list[Progress]) -> None:
-        if self._live:
-            self._live.stop()
-        if not self._quiet:
-            print(_counts(table), file=sys.stderr)
-
-    def _draw(self, table: list[Progress]) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.table import Table
-
-        if self._live is None:
-            self._live = Live(console=Console(stderr=True), transient=True)
-            self._live.start()
-        shown = Table(title=_counts(table))
-        for column in ("run", "state", "step", "accuracy %"):
-            shown.add_column(column)
-        for entry in table:
-            if entry.state in ("running", "failed"):
-                now = "" if entry.accuracy != entry.accuracy else f"{100 * entry.accuracy:.1f}"
-                shown.add_row(entry.cell.name, entry.state, str(entry.step), now)
-        self._live.update(shown)
-
-
-def _counts(table: list[Progress]) -> str:
-    states = Counter(entry.state for entry in table)
-    parts = [f"{states[state]} {state}" for state in ("done", "running", "waiting", "failed")]
-    return f"{len(table)} runs: " + ", ".join(part for part in parts if part[0] != "0")
-
-
 def _print(result: dict[str, Any], folder: Path) -> None:
-    from rich.table import Table
-
-    table = Table(title=result["title"])
-    for column in columns_of(result):
-        table.add_column(column.replace(" ", "\n"), no_wrap=True)
-    for row in rows_of(result):
-        table.add_row(*row)
-    console = console_for_tables()
-    console.print(table)
+    headings = [column.replace(" ", "\n") for column in columns_of(result)]
+    print_table(headings, rows_of(result), result["title"])
     for note in notes_of(result):
-        console.print(note, highlight=False, soft_wrap=True)
-    console.print(f"comparison folder: {folder}", highlight=False, soft_wrap=True)
+        print(printable(note))
+    print(f"comparison folder: {folder}")

@@ -21,7 +21,7 @@ from metadrift.data.pack import SPLITS, Pack, Split
 from metadrift.data.preview import Sheet, draw_sheet
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.randomness import Purpose, generator
-from metadrift.storage.progress import shown_progress
+from metadrift.storage.progress import Bar
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 KindName = Literal[
@@ -101,7 +101,7 @@ def import_dataset(
     options = Options(per_class, crop_to_box, rotations, keep_unrecognized, grey)
     plan = plan_import(kind, source, options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # cleans up as Ctrl-C does
-    with shown_progress(f"importing {name}", plan.count, "images") as progress:
+    with Bar(f"importing {name}", plan.count, "images") as bar:
         report = import_plan(
             plan,
             path,
@@ -110,7 +110,7 @@ def import_dataset(
             strict=strict,
             replace=replace,
             workers=(os.cpu_count() or 1) if workers is None else workers,
-            progress=progress,
+            progress=bar.advance,
         )
     print(report.as_json() if json else report.as_text())
     return 0
@@ -189,8 +189,8 @@ def verify_packs(
         try:
             if isinstance(pack, MetadriftError):
                 raise pack
-            with shown_progress(f"reading {pack.name}", pack.images.nbytes, "bytes") as progress:
-                pack.verify(progress)
+            with Bar(f"reading {pack.name}", pack.images.nbytes, "bytes") as bar:
+                pack.verify(bar.advance)
             good.append(str(pack.path))
         except MetadriftError as error:
             bad.append(str(error))

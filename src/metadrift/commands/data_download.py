@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from metadrift.commands.data import Flag, import_dataset
-from metadrift.data.download.fetch import Patience, Progress, fetch
+from metadrift.data.download.fetch import Patience, fetch
 from metadrift.data.download.published import BY_HAND, DATASETS, Published
 from metadrift.data.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.progress import Bar
 
 DatasetName = Literal["omniglot", "cub", "aircraft", "quickdraw", "miniimagenet", "necessities"]
 
@@ -93,8 +91,9 @@ def download(
 def _fetch_all(
     published: Published, folder: Path, url: str | None, whole: bool, patience: Patience
 ) -> None:
-    with _shown() as about:
+    with Bar("", None, "bytes") as bar:
         for number, file in enumerate(published.files, 1):
+            bar.begin(f"{file.name} ({number} of {len(published.files)})", None, "bytes")
             try:
                 fetch(
                     published.address(file, url),
@@ -102,44 +101,10 @@ def _fetch_all(
                     md5=file.md5,
                     head=None if whole else published.head,
                     patience=patience,
-                    progress=about(f"{file.name} ({number} of {len(published.files)})"),
+                    progress=lambda have, total: bar.update(have, total=total),
                 )
             except OSError as error:
                 raise MetadriftError(f"{folder / file.name} cannot be written: {error}") from None
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[str], Progress]]:
-    """A bar of bytes on a terminal, a line every ten seconds elsewhere, on stderr."""
-    if not sys.stderr.isatty():
-        yield _lines
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Bars(*columns, TransferSpeedColumn(), console=Console(stderr=True)) as bars:
-        bar = bars.add_task("", total=None)
-
-        def about(name: str) -> Progress:
-            bars.reset(bar, description=name, total=None)
-            return lambda have, total: bars.update(bar, completed=have, total=total)
-
-        yield about
-
-
-def _lines(name: str) -> Progress:
-    last = time.monotonic()
-
-    def line(have: int, total: int | None) -> None:
-        nonlocal last
-        if time.monotonic() - last >= 10:
-            last = time.monotonic()
-            of = "" if total is None else f" of {total / 1e6:.1f}"
-            print(f"{name}: {have / 1e6:.1f}{of} MB", file=sys.stderr)
-
-    return line
 
 
 def _size(published: Published, whole: bool) -> str:

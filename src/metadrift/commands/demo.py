@@ -10,8 +10,9 @@ from metadrift.commands.report import make_report
 from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import cores
-from metadrift.experiments.table import console_for_tables, percent
+from metadrift.experiments.table import percent
 from metadrift.storage.files import read_json
+from metadrift.storage.terminal import print_table
 
 METHODS = ("sequential", "reservoir", "m2d3-pets")
 
@@ -57,34 +58,29 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
 
 
 def _tell(folder: Path, runs: list[str]) -> None:
-    from rich.table import Table
-
-    console = console_for_tables()
     summaries = [read_json(folder / run / "summary.json") for run in runs]
     if not summaries:
         raise MetadriftError(f"the demo in {folder} has no finished run")
     names = [summary["method"] for summary in summaries]
     domains: list[str] = summaries[0]["domains"]
-    accuracy = Table("domain", "steps", *names, title="accuracy % on unseen classes, first seed")
     steps = dict(summaries[0]["segments"])
+    rows = []
     for domain in domains:
-        rows = [summary["accuracy"]["per_domain"][domain] for summary in summaries]
-        accuracy.add_row(domain, str(steps[domain]), *(percent(r["mean"], r["ci95"]) for r in rows))
-    console.print(accuracy)
-    memory = Table("domain", *names[1:], title="share of memory %")
-    for domain in domains:
-        shares = [s["memory"]["shares_by_true_domain"][domain] for s in summaries[1:]]
-        memory.add_row(domain, *(percent(share) for share in shares))
-    console.print(memory)
-    _tell_detections(console, summaries[-1])
-    console.print(f"table: {folder / 'table.md'}", highlight=False, soft_wrap=True)
+        scores = [summary["accuracy"]["per_domain"][domain] for summary in summaries]
+        rows.append([domain, str(steps[domain]), *(percent(s["mean"], s["ci95"]) for s in scores)])
+    title = "accuracy % on unseen classes, first seed"
+    print_table(["domain", "steps", *names], rows, title, right=["steps"])
+    held = [summary["memory"]["shares_by_true_domain"] for summary in summaries[1:]]
+    rows = [[domain, *(percent(shares[domain]) for shares in held)] for domain in domains]
+    print_table(["domain", *names[1:]], rows, "share of memory %")
+    _tell_detections(summaries[-1])
+    print(f"table: {folder / 'table.md'}")
 
 
-def _tell_detections(console: Any, summary: dict[str, Any]) -> None:
+def _tell_detections(summary: dict[str, Any]) -> None:
     found = summary["detection"]
     delay = "" if found["mean_delay"] is None else f", {found['mean_delay']:.0f} steps late"
-    console.print(
+    print(
         f"m2d3-pets found {found['detected']} of {found['true_changes']} changes{delay}, with "
-        f"{found['false_alarms']} false alarms; nobody told it that there are any",
-        highlight=False,
+        f"{found['false_alarms']} false alarms; nobody told it that there are any"
     )

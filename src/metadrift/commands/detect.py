@@ -15,7 +15,7 @@ from metadrift.data.pack import NPY_ERRORS
 from metadrift.detection.config import Mode
 from metadrift.detection.trace import EVERY, Trace, detect
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.storage.progress import shown_progress
+from metadrift.storage.progress import Bar
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -65,14 +65,14 @@ def detect_changes(
     if false_alarm_every is not None and mode == "paper":
         raise UsageError("--false-alarm-every is for the modes default and fourier, not for paper")
     vectors = read_vectors(embeddings)
-    with shown_progress("reading", len(vectors), "steps") as progress:
+    with Bar("reading", len(vectors), "steps") as bar:
         trace = detect(
             vectors,
             mode=mode,
             window=window,
             false_alarm_every=false_alarm_every,
             seed=seed,
-            progress=progress,
+            progress=bar.advance,
         )
     asked = None if mode == "paper" else false_alarm_every or EVERY
     result = _result(embeddings, vectors, trace, asked)

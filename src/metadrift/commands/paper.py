@@ -15,8 +15,8 @@ from metadrift.errors import UsageError
 from metadrift.experiments.figures import show_figures
 from metadrift.experiments.local import cores
 from metadrift.experiments.paper import choose_data, experiment_names, fitted, load_experiment
-from metadrift.experiments.table import console_for_tables
 from metadrift.runs.config import RunSettings, from_table
+from metadrift.storage.terminal import print_table
 from metadrift.streams.benchmark import load_benchmark
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
@@ -106,17 +106,14 @@ def list_experiments(
     if json:
         print(json_text.dumps(rows))
         return 0
-    from rich.table import Table
-
-    table = Table("name", "what", "in the paper", title=f"the paper's experiments, scale {scale:g}")
-    for column in ("runs", "steps", *(["hours"] if steps_per_s else [])):
-        table.add_column(column, justify="right")
+    counted = ["runs", "steps", *(["hours"] if steps_per_s else [])]
+    cells = []
     for row in rows:
         hours = [f"{row['hours']:,.1f}"] if steps_per_s else []
         counts = [str(row["runs"]), f"{row['steps']:,}", *hours]
-        table.add_row(row["name"], row["title"], row["source"].split(",")[0], *counts)
-    console = console_for_tables()
-    console.print(table)
+        cells.append([row["name"], row["title"], row["source"].split(",")[0], *counts])
+    title = f"the paper's experiments, scale {scale:g}"
+    print_table(["name", "what", "in the paper", *counted], cells, title, right=counted)
     if steps_per_s:
         note = (
             f"hours are steps at {steps_per_s:g} a second, the figure you gave, one run after the "
@@ -127,7 +124,7 @@ def list_experiments(
             "hours need a speed measured on this machine: --steps-per-s takes the steps_per_s of a "
             "finished run's summary.json"
         )
-    console.print(note, highlight=False, soft_wrap=True)
+    print(note)
     return 0
 
 

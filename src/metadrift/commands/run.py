@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.storage.files import is_folder_name
-
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+from metadrift.storage.terminal import print_table
 
 
 @dataclass(frozen=True)
@@ -105,45 +101,32 @@ def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary))
         return
-    from rich.console import Console
-
-    console = Console(file=sys.stdout)
     try:
-        console.print(_table(summary))
+        _print_accuracy(summary)
         found = summary["detection"]
         if found:
-            console.print(
+            print(
                 f"changes found: {found['detected']} of {found['true_changes']}, "
-                f"false alarms: {found['false_alarms']}",
-                highlight=False,
+                f"false alarms: {found['false_alarms']}"
             )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MetadriftError(
             f"{folder / 'summary.json'} is not a summary of this version: {error}"
         ) from None
-    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True, markup=False)
+    print(f"run folder: {folder}")
 
 
-def _table(summary: dict[str, Any]) -> Table:
-    from rich.table import Table
+def _print_accuracy(summary: dict[str, Any]) -> None:
+    def percent(scored: dict[str, Any]) -> str:
+        return f"{100 * scored['mean']:.1f} ± {100 * scored['ci95']:.1f}"
 
+    accuracy = summary["accuracy"]
+    domains = accuracy["per_domain"].items()
     marked = mark_of(summary["method"], summary["oracle"])
-    table = Table(title=_plain(f"{summary['method']}{marked} with {summary['learner']}"))
-    for column in ("domain", "accuracy %", "tasks"):
-        table.add_column(column, justify="left" if column == "domain" else "right")
-    for name, row in summary["accuracy"]["per_domain"].items():
-        accuracy = f"{100 * row['mean']:.1f} ± {100 * row['ci95']:.1f}"
-        table.add_row(_plain(name), accuracy, _plain(str(row["tasks"])))
-    table.add_section()
-    mean, half = summary["accuracy"]["mean"], summary["accuracy"]["ci95"]
-    table.add_row("mean", f"{100 * mean:.1f} ± {100 * half:.1f}", "")
-    return table
-
-
-def _plain(text: str) -> Text:
-    """A name as it is: neither markup of rich's nor codes of the terminal's."""
-    from rich.text import Text
-
-    from metadrift.runs.progress import printable
-
-    return Text(printable(text))
+    print_table(
+        ["domain", "accuracy %", "tasks"],
+        [[name, percent(scored), str(scored["tasks"])] for name, scored in domains],
+        f"{summary['method']}{marked} with {summary['learner']}",
+        right=["accuracy %", "tasks"],
+        last=["mean", percent(accuracy), ""],
+    )

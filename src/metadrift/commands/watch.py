@@ -5,9 +5,10 @@ from __future__ import annotations
 import json as text
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import tyro
 
@@ -15,12 +16,13 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.comparison import saved_grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import RunConfig, load_config
-from metadrift.runs.progress import printable
 from metadrift.runs.record import read_last_line
 from metadrift.storage.files import read_json
+from metadrift.storage.progress import Board, duration
+from metadrift.storage.terminal import print_table
 
 COLUMNS = ("run", "state", "step", "accuracy %", "statistic", "latent", "steps/s", "left")
-SECONDS_BETWEEN_LINES = 15.0
+NUMBERS = COLUMNS[2:]
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class State:
         """As people read it."""
         left = ""
         if self.state == "running" and self.steps_per_s:
-            left = f"{(self.steps - self.step) / self.steps_per_s:,.0f} s"
+            left = duration((self.steps - self.step) / self.steps_per_s)
         watched = self.threshold is not None and self.statistic is not None
         return [
-            printable(self.run),
+            self.run,
             self.state,
             f"{self.step}/{self.steps}" if self.steps else str(self.step),
             "" if self.accuracy is None else f"{100 * self.accuracy:.1f}",
@@ -82,11 +84,10 @@ def watch(
     if json:
         print(text.dumps([asdict(state) for state in states]))
     elif once:
-        _print(states)
-    elif sys.stdout.isatty():
-        _live(folder, every)
+        cells = [state.cells() for state in states]
+        print_table(COLUMNS, cells, _counts(states), right=NUMBERS)
     else:
-        _lines(folder, every)
+        _follow(folder, every)
 
 
 def states_of(folder: Path, now: float | None = None) -> list[State]:
@@ -130,62 +131,34 @@ def _state(folder: Path, config: RunConfig, now: float | None) -> State:
     )
 
 
-def _print(states: list[State]) -> None:
-    from rich.console import Console
-
-    # Into a file or a pipe the table goes whole, however wide.
-    width = None if sys.stdout.isatty() else 160
-    Console(file=sys.stdout, width=width).print(_table(states))
-
-
-def _table(states: list[State]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=_counts(states))
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("run", "state") else "right")
-    for state in states:
-        table.add_row(*(Text(cell) for cell in state.cells()))
-    return table
-
-
 def _counts(states: list[State]) -> str:
     done = sum(state.state == "done" for state in states)
     return f"{done} of {len(states)} {'run' if len(states) == 1 else 'runs'} done"
 
 
-def _live(folder: Path, every: float) -> None:
-    from rich.live import Live
-
-    states = states_of(folder)
-    with Live(_table(states), auto_refresh=False) as live:
-        while not _finished(states):
-            time.sleep(every)
+def _follow(folder: Path, every: float) -> None:
+    """Show the states until all are done."""
+    board = Board(COLUMNS, NUMBERS, sys.stdout)
+    said: dict[str, State] = {}
+    try:
+        while True:
             states = states_of(folder)
-            live.update(_table(states), refresh=True)
+            cells = [state.cells() for state in states]
+            board.show(cells, _counts(states), partial(_lines, states, said))
+            if all(state.state == "done" for state in states):
+                return
+            time.sleep(every)
+    finally:
+        board.close()
 
 
-def _lines(folder: Path, every: float) -> None:
-    """A line for each run whose state changed, and one now and then for those that go on."""
-    before: dict[str, State] = {}
-    last = 0.0
-    while True:
-        states = states_of(folder)
-        due = time.monotonic() - last > SECONDS_BETWEEN_LINES
-        for state in states:
-            old = before.get(state.run)
-            changed = old is None or old.state != state.state
-            if changed or (due and state.state == "running" and state != old):
-                named = zip(COLUMNS[2:], state.cells()[2:], strict=True)
-                more = ", ".join(f"{name} {cell}" for name, cell in named if cell)
-                print(f"{state.cells()[0]}: {state.state}, {more}", flush=True)
-        last = time.monotonic() if due else last
-        before = {state.run: state for state in states}
-        if _finished(states):
-            return
-        time.sleep(every)
-
-
-def _finished(states: list[State]) -> bool:
-    return all(state.state == "done" for state in states)
+def _lines(states: list[State], said: dict[str, State], due: bool) -> Iterator[str]:
+    """A line for each run whose state changed, and now and then for those that go on."""
+    for state in states:
+        old = said.get(state.run)
+        changed = old is None or old.state != state.state
+        if changed or (due and state.state == "running" and state != old):
+            said[state.run] = state
+            named = zip(COLUMNS[2:], state.cells()[2:], strict=True)
+            more = ", ".join(f"{name} {cell}" for name, cell in named if cell)
+            yield f"{state.run}: {state.state}, {more}"

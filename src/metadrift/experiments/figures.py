@@ -9,9 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from metadrift.experiments.grid import Grid
-from metadrift.experiments.table import console_for_tables, shares_table
+from metadrift.experiments.table import shares_table
 from metadrift.runs.record import read_lines
 from metadrift.storage.files import read_json, write_atomically
+from metadrift.storage.terminal import print_table
 
 CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform", "least/uniform"]
 
@@ -28,9 +29,10 @@ def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
     if quiet:
         return
     if curve:
-        _print("trace of the replay gradient's covariance, mean over seeds", CURVE, curve)
+        print_table(CURVE, curve, "trace of the replay gradient's covariance, mean over seeds")
     elif not grid.published:
-        _print("share of memory %", *shares_table(read_json(folder / "comparison.json")))
+        shares = shares_table(read_json(folder / "comparison.json"))
+        print_table(*shares, title="share of memory %")
 
 
 def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
@@ -49,12 +51,3 @@ def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
         ratios = ["" if isnan(ratio) else f"{ratio:.2f}" for ratio in known]
         rows.append([*map(str, key), f"{uniform:.4g}", f"{pets:.4g}", *ratios])
     return rows
-
-
-def _print(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    from rich.table import Table
-
-    table = Table(*columns, title=title)
-    for row in rows:
-        table.add_row(*row)
-    console_for_tables().print(table)

@@ -15,11 +15,11 @@ from pathlib import Path
 from metadrift.experiments.grid import Cell
 from metadrift.experiments.progress import (
     Progress,
-    all_of,
     as_interrupt,
     is_finished,
-    look,
-    prepare,
+    progress_of_all,
+    read_progress,
+    write_config,
 )
 
 
@@ -65,7 +65,7 @@ def run_locally(
     A run that was interrupted goes on from its last checkpoint. Each process gets its share of the
     cores (see `core_shares`) and as many threads, unless the run's own settings name a number.
     """
-    table = all_of(cells, folder)
+    table = progress_of_all(cells, folder)
     waiting = [entry for entry in table if entry.state == "waiting"]
     # Asked to stop, this process must live on until its runs have saved themselves.
     with as_interrupt(signal.SIGTERM):
@@ -97,7 +97,7 @@ def _work(
                 running.append(_Running(entry, _begin(entry.cell, folder, mine), mine))
             time.sleep(poll)
             for run in list(running):
-                look(run.entry, folder)
+                read_progress(run.entry, folder)
                 if run.process.poll() is not None:
                     running.remove(run)
                     free.append(run.cores)
@@ -111,7 +111,7 @@ def _work(
 
 
 def _begin(cell: Cell, folder: Path, cores: list[int]) -> subprocess.Popen[bytes]:
-    home = prepare(cell, folder)
+    home = write_config(cell, folder)
     threads = cell.config.threads or len(cores) or 1
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with open(home / "log.txt", "ab") as log:

@@ -16,11 +16,11 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.grid import Cell
 from metadrift.experiments.progress import (
     Progress,
-    all_of,
     as_interrupt,
     is_finished,
-    look,
-    prepare,
+    progress_of_all,
+    read_progress,
+    write_config,
 )
 from metadrift.runs.config import RunConfig
 
@@ -41,7 +41,7 @@ def run_on_ray(
     A run declares as many CPUs as it has threads (one, unless --threads says more) and, with
     --device cuda, one GPU.
     """
-    table = all_of(cells, folder)
+    table = progress_of_all(cells, folder)
     ray = _connect(address)
     try:
         _check_room(ray, [entry.cell.config for entry in table if entry.state == "waiting"])
@@ -60,13 +60,13 @@ def _work(
     try:
         for entry in table:
             if entry.state == "waiting":
-                home, config = prepare(entry.cell, folder), entry.cell.config
+                home, config = write_config(entry.cell, folder), entry.cell.config
                 task = start.options(name=entry.cell.name, **_resources(config))
                 pending[task.remote(str(home), config.threads or 1)] = entry
         while pending:
             ended, _ = ray.wait(list(pending), timeout=poll)
             for entry in pending.values():
-                look(entry, folder)
+                read_progress(entry, folder)
                 if entry.step:
                     entry.state = "running"
             for reference in ended:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
+from metadrift.runs.build import plan
 from metadrift.runs.config import load_config, to_toml
 from metadrift.runs.record import read_last_line
 from metadrift.storage.files import write_atomically
@@ -20,22 +21,29 @@ class Progress:
     """How far one run of a comparison is."""
 
     cell: Cell
+    steps: int
+    """How many there are in all."""
     state: str = "waiting"  # waiting, running, done, failed
     step: int = 0
     accuracy: float = float("nan")
     reason: str = ""
 
 
-def all_of(cells: Sequence[Cell], folder: Path) -> list[Progress]:
+def progress_of_all(cells: Sequence[Cell], folder: Path) -> list[Progress]:
     """Every run; those with a summary are done and are never repeated."""
-    return [Progress(cell, "done" if is_finished(cell, folder) else "waiting") for cell in cells]
+    found = []
+    for cell in cells:
+        steps = plan(cell.config).steps
+        done = is_finished(cell, folder)
+        found.append(Progress(cell, steps, "done" if done else "waiting", steps if done else 0))
+    return found
 
 
 def is_finished(cell: Cell, folder: Path) -> bool:
     return (folder / cell.name / "summary.json").is_file()
 
 
-def prepare(cell: Cell, folder: Path) -> Path:
+def write_config(cell: Cell, folder: Path) -> Path:
     """Put the configuration into the run's folder, so that it can be begun or gone on with."""
     home = folder / cell.name
     config = home / "config.toml"
@@ -47,8 +55,8 @@ def prepare(cell: Cell, folder: Path) -> Path:
     return home
 
 
-def look(entry: Progress, folder: Path) -> None:
-    """Read how far the run is."""
+def read_progress(entry: Progress, folder: Path) -> None:
+    """Bring the entry up to date with the run's folder."""
     line = read_last_line(folder / entry.cell.name / "metrics.jsonl")
     if line:
         entry.step = int(line["step"])

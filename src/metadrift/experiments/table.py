@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import Any
 
 COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference"]
 COLUMNS += ["forgetting", "backward transfer", "memory min"]
@@ -137,10 +133,3 @@ def _any(result: dict[str, Any], key: str) -> bool:
 def _table(columns: list[str], rows: list[list[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def console_for_tables() -> Console:
-    """On stdout; into a file or a pipe a table goes whole, however wide."""
-    from rich.console import Console
-
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)

@@ -1,26 +1,14 @@
-"""How far a run is: a live line on a terminal, a plain line now and then elsewhere."""
+"""How far a run is: loss, accuracy, detection, memory and speed beside the bar."""
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
-SECONDS_BETWEEN_LINES = 15.0
+from metadrift.storage.progress import Bar
 
 
 class RunProgress:
-    """Shows loss, accuracy, statistic against threshold, latent domain, memory and speed.
+    """Shows training and evaluation in turn.
 
     Parameters
     ----------
@@ -31,62 +19,24 @@ class RunProgress:
     """
 
     def __init__(self, total: int, done: int = 0, quiet: bool = False) -> None:
-        self._total, self._quiet = total, quiet
-        self._last = time.monotonic()
-        self._bars: Progress | None = None
-        if not quiet and sys.stderr.isatty():
-            self._bars = Progress(
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[line]}"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-            )
-            self._bar = self._bars.add_task("", total=total, completed=done, line="")
-            self._bars.start()
+        self._total = total
+        self._evaluating: int | None = None  # of how many tasks
+        self._bar = Bar("training", total, "steps", done=done, quiet=quiet)
+        self.say, self.close = self._bar.say, self._bar.close
 
     def update(self, line: dict[str, Any]) -> None:
         """A new line of metrics."""
-        if self._bars:
-            self._bars.update(self._bar, completed=line["step"], line=describe(line))
-        elif self._line_due():
-            left = (self._total - line["step"]) / max(line["steps_per_s"], 1e-9)
-            self.say(f"step {line['step']}/{self._total} {describe(line)} {left:.0f} s left")
+        if self._evaluating:
+            self._bar.begin("training", self._total, "steps", done=line["step"])
+            self._evaluating = None
+        self._bar.update(line["step"], describe(line))
 
     def evaluated(self, done: int, of: int) -> None:
         """How many of the unseen tasks are scored."""
-        text = f"evaluating: {done}/{of} tasks"
-        if self._bars:
-            self._bars.update(self._bar, line=text)
-        elif self._line_due():
-            self.say(text)
-
-    def _line_due(self) -> bool:
-        due = not self._quiet and time.monotonic() - self._last > SECONDS_BETWEEN_LINES
-        if due:
-            self._last = time.monotonic()
-        return due
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        if self._quiet:
-            return
-        if self._bars:
-            self._bars.console.print(text, highlight=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self._bars:
-            self._bars.stop()
-            self._bars = None
-
-
-def printable(name: str) -> str:
-    """A name without the codes that a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in name)
+        if self._evaluating != of:
+            self._bar.begin("evaluating", of, "tasks")
+            self._evaluating = of
+        self._bar.update(done)
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -99,7 +49,8 @@ def describe(line: dict[str, Any]) -> str:
     'loss 1.200 acc 50.0% W .010/.040 domain 2 memory 0:50% 2:50% 31.4 steps/s'
     """
     parts = [f"loss {line['loss']:.3f}", f"acc {100 * line['accuracy']:.1f}%"]
-    if line["threshold"] == line["threshold"]:  # not NaN
+    threshold = line.get("threshold")
+    if threshold is not None and threshold == threshold:  # a detector that has one by now
         statistic, threshold = (f"{line[k]:.3f}".lstrip("0") for k in ("statistic", "threshold"))
         parts.append(f"W {statistic}/{threshold}")
     if len(line.get("memory") or {}) > 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from metadrift.data.synthetic.draw import (
 )
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.lock import lock
-from metadrift.storage.progress import shown_progress
+from metadrift.storage.progress import Bar
 
 PATIENCE = 3600.0  # seconds to wait for another program that makes the same packs
 
@@ -117,13 +116,9 @@ def _make_all(
 ) -> None:
     if not names:
         return
-    what = f"drawing {', '.join(names)}"
-    with (
-        nullcontext(progress)
-        if progress
-        else shown_progress(what, len(names) * recipe.classes, "classes")
-    ) as tell:
-        _make(home, names, recipe, workers, tell)
+    total = len(names) * recipe.classes
+    with Bar(f"drawing {', '.join(names)}", total, "classes", quiet=progress is not None) as bar:
+        _make(home, names, recipe, workers, progress or bar.advance)
 
 
 def _make(
