@@ -93,6 +93,12 @@ def change(path: Path, **changes: object) -> None:
     (path / "pack.json").write_text(json.dumps(meta | changes))
 
 
+def drop(path: Path, key: str) -> None:
+    meta = json.loads((path / "pack.json").read_text())
+    del meta[key]
+    (path / "pack.json").write_text(json.dumps(meta))
+
+
 def cut(path: Path) -> None:
     os.truncate(path / "images.npy", 150)
 
@@ -103,19 +109,37 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "not json": (lambda p: (p / "pack.json").write_text("{"), "cannot be read as JSON"),
     "not text": (
         lambda p: (p / "pack.json").write_bytes(b"\xff\xfe\x00"),
-        "cannot be read as JSON",
+        "is not UTF-8 text",
     ),
     "deep json": (lambda p: (p / "pack.json").write_text("[" * 100_000), "as JSON"),
-    "other json": (lambda p: (p / "pack.json").write_text("[1]"), "does not describe a metadrift"),
+    "other json": (lambda p: (p / "pack.json").write_text("[1]"), "must hold a JSON object"),
     "later format": (lambda p: change(p, format="metadrift-pack/9"), "this version reads"),
     "too few images": (lambda p: change(p, class_offsets=[0, 3, 5, 8]), "does not fit its pack"),
     "falling offsets": (lambda p: change(p, class_offsets=[0, 5, 3, 9]), "rising whole numbers"),
-    "true as offset": (lambda p: change(p, class_offsets=[False, 3, 5, 9]), "rising whole numbers"),
-    "unknown split": (lambda p: change(p, class_split=["train", "x", "test"]), "holds 'x'"),
-    "short split": (lambda p: change(p, class_split=["train"]), "one entry a class"),
-    "names as number": (lambda p: change(p, class_names=3), "list of text"),
-    "four channels": (lambda p: change(p, channels=4), "channels 1 or 3"),
-    "no licence": (lambda p: change(p, licence=None), "licence must be text"),
+    "true as offset": (
+        lambda p: change(p, class_offsets=[False, 3, 5, 9]),
+        "class_offsets 1 must be a whole number, not false",
+    ),
+    "unknown split": (
+        lambda p: change(p, class_split=["train", "x", "test"]),
+        'class_split 2 must be one of train, val, test, not "x"',
+    ),
+    "short split": (
+        lambda p: change(p, class_split=["train"]),
+        "must have 3 entries, one per class",
+    ),
+    "names as number": (lambda p: change(p, class_names=3), "class_names must be a list, not 3"),
+    "four channels": (lambda p: change(p, channels=4), "channels must be one of 1, 3, not 4"),
+    "no licence": (lambda p: change(p, licence=None), "licence must be text in quotes, not null"),
+    "name elsewhere": (lambda p: change(p, name="../evil"), "name must be the name of a folder"),
+    "half a name": (lambda p: change(p, name="\ud800"), "half of a character"),
+    "no pixels": (lambda p: change(p, image_size=0), "image_size must be at least 1, not 0"),
+    "many pixels": (lambda p: change(p, image_size=60_000), "image_size must be at most 4096"),
+    "a key missing": (lambda p: drop(p, "sha256"), r"pack\.json needs 'sha256'"),
+    "a pipe": (
+        lambda p: ((p / "pack.json").unlink(), os.mkfifo(p / "pack.json")),
+        "is not a regular file",
+    ),
     "cut images": (cut, "damaged"),
     "empty images": (lambda p: (p / "images.npy").write_bytes(b""), "damaged"),
     "foreign images": (lambda p: (p / "images.npy").write_bytes(b"GIF89a" * 99), "damaged"),
@@ -137,6 +161,20 @@ def test_a_damaged_pack_is_refused_with_what_is_wrong(tmp_path: Path, damage: st
     harm(path)
     with pytest.raises(MetadriftError, match=message):
         open_pack(path)
+
+
+def test_more_keys_than_are_read_may_be_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "p")
+    change(path, made_by="me")
+    assert open_pack(path).name == "p"
+
+
+def test_a_class_whose_folder_has_a_name_that_is_no_text_keeps_what_can_be_read(
+    tmp_path: Path,
+) -> None:
+    given_rows: list[Row] = [("b\udcffd", "train", np.zeros((2, 6, 6, 1), np.uint8))]
+    path = write_pack(tmp_path / "p", "p", given_rows, source="", licence="")
+    assert open_pack(path).class_names == ["b\ufffdd"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from metadrift.storage.files import read_json
+from metadrift.storage.reading import read_json
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial-own-images.md").read_text(encoding="utf-8")

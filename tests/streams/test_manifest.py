@@ -68,7 +68,7 @@ def test_only_what_is_asked_for_is_read(folder):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "not JSON"),
+        ("{", "cannot be read as JSON"),
         ("[]", "an object"),
         ('{"support": {}}', '"query" must map'),
         (task({"x": ["0.png"]}, {"x": ["1.png"]}), "1 classes, but the stream has 2 ways"),

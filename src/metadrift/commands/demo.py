@@ -11,7 +11,7 @@ from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import cores
 from metadrift.experiments.table import percent
-from metadrift.storage.files import read_json
+from metadrift.storage.reading import read_json
 from metadrift.storage.terminal import print_table
 
 METHODS = ("sequential", "reservoir", "m2d3-pets")

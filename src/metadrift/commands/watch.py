@@ -17,8 +17,8 @@ from metadrift.experiments.comparison import saved_grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import RunConfig, load_config
 from metadrift.runs.record import read_last_line
-from metadrift.storage.files import read_json
 from metadrift.storage.progress import Board, duration
+from metadrift.storage.reading import read_json
 from metadrift.storage.terminal import print_table
 
 COLUMNS = ("run", "state", "step", "accuracy %", "statistic", "latent", "steps/s", "left")

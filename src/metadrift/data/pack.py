@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import tokenize
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Le, MinLen
 from numpy.typing import NDArray
 
-from metadrift.errors import MetadriftError
-from metadrift.storage.files import whole_folder
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.files import is_folder_name, whole_folder, write_json
+from metadrift.storage.reading import read_json
+from metadrift.storage.tables import from_table
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -32,8 +34,32 @@ NPY_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, Syntax
 NPY_ERRORS += (OverflowError, MemoryError, RecursionError, KeyError, tokenize.TokenError)
 
 _HEADER_BYTES = 128  # a fixed .npy header, rewritten at the end when the number of images is known
-_KEYS = ["format", "name", "image_size", "channels", "class_names", "class_offsets"]
-_KEYS += ["class_split", "source", "licence", "sha256"]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What pack.json says. More keys than these may be there; they are not read."""
+
+    format: str
+    name: str
+    image_size: Annotated[int, Ge(1), Le(4096)]
+    channels: Literal[1, 3]
+    class_names: Annotated[list[str], MinLen(1)]
+    class_offsets: list[int]
+    class_split: list[Split]
+    source: str
+    licence: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        classes, offsets = len(self.class_names), self.class_offsets
+        if not is_folder_name(self.name):
+            raise UsageError(f"name must be the name of a folder, not {self.name!r}")
+        if len(self.class_split) != classes:
+            raise UsageError(f"class_split must have {classes} entries, one per class")
+        rising = all(a < b for a, b in itertools.pairwise(offsets))
+        if len(offsets) != classes + 1 or offsets[0] != 0 or not rising:
+            raise UsageError(f"class_offsets must be {classes + 1} rising whole numbers from 0")
 
 
 @dataclass(frozen=True)
@@ -92,13 +118,9 @@ def open_pack(path: Path | str) -> Pack:
     path = Path(path)
     if not path.is_dir():
         raise MetadriftError(f"there is no pack at {path}")
-    try:
-        meta = json.loads((path / "pack.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MetadriftError(f"{path} is not a pack: it has no pack.json") from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise MetadriftError(f"{path / 'pack.json'} cannot be read as JSON: {error}") from None
-    _check_meta(path, meta)
+    if not (path / "pack.json").exists():
+        raise MetadriftError(f"{path} is not a pack: it has no pack.json")
+    said = _read_description(path / "pack.json")
     try:
         # Not np.load, which takes a zip or a pickle of this name as well.
         images = np.lib.format.open_memmap(path / "images.npy", mode="r")
@@ -106,8 +128,7 @@ def open_pack(path: Path | str) -> Pack:
         raise MetadriftError(f"{path} is not a whole pack: it has no images.npy") from None
     except NPY_ERRORS as error:
         raise MetadriftError(f"{path / 'images.npy'} is damaged: {error}") from None
-    size, offsets = meta["image_size"], meta["class_offsets"]
-    expected = (offsets[-1], size, size, meta["channels"])
+    expected = (said.class_offsets[-1], said.image_size, said.image_size, said.channels)
     if images.dtype != np.uint8 or images.shape != expected:
         found = f"{images.dtype} {list(images.shape)}"
         raise MetadriftError(
@@ -116,14 +137,14 @@ def open_pack(path: Path | str) -> Pack:
         )
     return Pack(
         path,
-        meta["name"],
+        said.name,
         images,
-        meta["class_names"],
-        offsets,
-        cast(list[Split], meta["class_split"]),
-        meta["source"],
-        meta["licence"],
-        meta["sha256"],
+        said.class_names,
+        said.class_offsets,
+        said.class_split,
+        said.source,
+        said.licence,
+        said.sha256,
     )
 
 
@@ -143,20 +164,29 @@ def write_pack(
     """
     path = Path(path)
     with whole_folder(path, replace) as temporary:
-        meta = _write_files(temporary, name, classes, source, licence)
-        (temporary / "pack.json").write_text(
-            json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        said = _write_images(temporary, name, classes, source, licence)
+        write_json(temporary / "pack.json", asdict(said))
     return path
 
 
-def _write_files(
+def _read_description(file: Path) -> Description:
+    table = read_json(file)
+    found = table.get("format")
+    if not isinstance(found, str) or not found.startswith("metadrift-pack/"):
+        raise MetadriftError(f"{file} does not describe a metadrift pack (no 'format' key)")
+    if found != FORMAT:
+        raise MetadriftError(f"{file} has the format {found!r}; this version reads {FORMAT!r}")
+    known = {field.name: table[field.name] for field in fields(Description) if field.name in table}
+    return from_table(Description, known, str(file))
+
+
+def _write_images(
     folder: Path,
     name: str,
     classes: Iterable[tuple[str, Split, NDArray[np.uint8]]],
     source: str,
     licence: str,
-) -> dict[str, Any]:
+) -> Description:
     names: list[str] = []
     offsets: list[int] = [0]
     splits: list[Split] = []
@@ -178,68 +208,32 @@ def _write_files(
                     f"{list(images.shape[1:])}, the first class {list(shape)}"
                 )
             file.write(np.ascontiguousarray(images).data)
-            names.append(class_name)
+            # A folder's name may hold bytes that are no text.
+            names.append(class_name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
             offsets.append(offsets[-1] + len(images))
             splits.append(split)
         if shape is None:
             raise MetadriftError(f"there is no image for pack {name!r}; nothing was written")
         file.seek(0)
         file.write(_npy_header((offsets[-1], *shape)))
-    return {
-        "format": FORMAT,
-        "name": name,
-        "image_size": shape[0],
-        "channels": shape[2],
-        "class_names": names,
-        "class_offsets": offsets,
-        "class_split": splits,
-        "source": source,
-        "licence": licence,
-        "sha256": _sha256(folder / "images.npy"),
-    }
+    return Description(
+        format=FORMAT,
+        name=name,
+        image_size=shape[0],
+        channels=1 if shape[2] == 1 else 3,
+        class_names=names,
+        class_offsets=offsets,
+        class_split=splits,
+        source=source,
+        licence=licence,
+        sha256=_sha256(folder / "images.npy"),
+    )
 
 
 def _npy_header(shape: tuple[int, ...]) -> bytes:
     text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
-
-
-def _check_meta(path: Path, meta: Any) -> None:
-    file = path / "pack.json"
-    if not isinstance(meta, dict) or not str(meta.get("format", "")).startswith("metadrift-pack/"):
-        raise MetadriftError(f"{file} does not describe a metadrift pack (no 'format' key)")
-    if meta["format"] != FORMAT:
-        raise MetadriftError(
-            f"{file} has the format {meta['format']!r}; this version reads {FORMAT!r}"
-        )
-    missing = [key for key in _KEYS if key not in meta]
-    if missing:
-        raise MetadriftError(f"{file} lacks {', '.join(missing)}")
-    for key in ("name", "source", "licence", "sha256"):
-        if not isinstance(meta[key], str):
-            raise MetadriftError(f"{file}: {key} must be text")
-    names, offsets, splits = meta["class_names"], meta["class_offsets"], meta["class_split"]
-    if not (isinstance(names, list) and all(isinstance(n, str) for n in names) and names):
-        raise MetadriftError(f"{file}: class_names must be a list of text")
-    if not (isinstance(splits, list) and len(splits) == len(names)):
-        raise MetadriftError(f"{file}: class_split must have one entry a class")
-    wrong = [s for s in splits if s not in SPLITS]
-    if wrong:
-        raise MetadriftError(f"{file}: class_split holds {wrong[0]!r}, not train, val or test")
-    rising = (
-        isinstance(offsets, list)
-        and len(offsets) == len(names) + 1
-        and all(type(o) is int for o in offsets)
-        and offsets[0] == 0
-        and all(a < b for a, b in itertools.pairwise(offsets))
-    )
-    if not rising:
-        raise MetadriftError(
-            f"{file}: class_offsets must be {len(names) + 1} rising whole numbers from 0"
-        )
-    if type(meta["image_size"]) is not int or meta["channels"] not in (1, 3):
-        raise MetadriftError(f"{file}: image_size must be a whole number and channels 1 or 3")
 
 
 def _sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:

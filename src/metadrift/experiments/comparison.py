@@ -10,7 +10,8 @@ from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
 from metadrift.experiments.grid import Grid, parse_grid
 from metadrift.runs.config import mark_of
-from metadrift.storage.files import read_json, write_json
+from metadrift.storage.files import write_json
+from metadrift.storage.reading import read_json
 
 
 def gather(grid: Grid, folder: Path) -> dict[str, Any]:

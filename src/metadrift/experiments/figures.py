@@ -11,7 +11,8 @@ from typing import Any
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.table import shares_table
 from metadrift.runs.record import read_lines
-from metadrift.storage.files import read_json, write_atomically
+from metadrift.storage.files import write_atomically
+from metadrift.storage.reading import read_json
 from metadrift.storage.terminal import print_table
 
 CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform", "least/uniform"]

@@ -15,7 +15,7 @@ from metadrift.live.pictures import Queries, Support
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
 from metadrift.runs.config import RunConfig, load_config
-from metadrift.storage.files import read_json
+from metadrift.storage.reading import read_json
 from metadrift.streams import open_packs
 
 

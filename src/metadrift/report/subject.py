@@ -12,7 +12,7 @@ from metadrift.experiments.grid import Grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.runs.record import read_lines
-from metadrift.storage.files import read_json
+from metadrift.storage.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ def read_run(folder: Path, config: RunConfig) -> RunData:
         folder=folder,
         config=config,
         summary=summary,
-        metrics=_lines(folder / "metrics.jsonl"),
-        events=_lines(folder / "events.jsonl"),
+        metrics=read_lines(folder / "metrics.jsonl"),
+        events=read_lines(folder / "events.jsonl"),
         segments=_segments(config, summary),
     )
 
@@ -197,10 +197,3 @@ def _segments(config: RunConfig, summary: dict[str, Any] | None) -> list[tuple[s
         return [(segment.domain, segment.steps) for segment in plan(config).segments]
     except MetadriftError:
         return []
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        return read_lines(path)
-    except ValueError as error:
-        raise MetadriftError(f"{path} has a line that is not JSON: {error}") from None

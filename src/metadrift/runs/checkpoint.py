@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from metadrift.errors import MetadriftError
-from metadrift.storage.files import new_folder, read_json, remove_unfinished
+from metadrift.storage.files import new_folder, remove_unfinished
+from metadrift.storage.reading import read_json
 
 FORMAT = "metadrift-checkpoint/1"
 # What taking a state from foreign JSON and tensors may raise.
@@ -71,7 +72,7 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state that was saved, with the same tensors, arrays and values."""
-    saved = read_json(path / "state.json")
+    saved = read_json(path / "state.json", finite=False)
     if saved.get("format") != FORMAT:
         raise MetadriftError(f"{path} is not a checkpoint of the format {FORMAT!r}")
     try:

@@ -34,7 +34,8 @@ from metadrift.runs.saving import RunState, Saver
 from metadrift.runs.signals import stop_signals
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
 from metadrift.runs.tensorboard import TensorBoardWriter
-from metadrift.storage.files import is_folder_name, read_json, write_atomically, write_json
+from metadrift.storage.files import is_folder_name, write_atomically, write_json
+from metadrift.storage.reading import read_json
 from metadrift.streams import open_packs
 from metadrift.streams.prefetch import Prefetch
 

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from metadrift.errors import MetadriftError
 from metadrift.methods.base import StepRecord
 from metadrift.storage.files import plain
+from metadrift.storage.reading import as_text, parse_json, read_json_lines
 
 
 class Recorder:
@@ -90,12 +92,12 @@ class Recorder:
             file.write((json.dumps(plain(line), allow_nan=False) + "\n").encode())
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a jsonl file; a last line that is still being written is left out."""
-    if not path.is_file():
-        return []
-    rows = path.read_bytes().split(b"\n")[:-1]
-    return [json.loads(row) for row in rows]
+def read_lines(path: Path, damaged: list[str] | None = None) -> list[dict[str, Any]]:
+    """The whole lines of a jsonl file; a last line that is still being written is left out.
+
+    A damaged line is refused, or left out and named in the list `damaged` where one is given.
+    """
+    return read_json_lines(path, damaged=damaged) if path.is_file() else []
 
 
 def read_last_line(path: Path) -> dict[str, Any] | None:
@@ -107,7 +109,7 @@ def read_last_line(path: Path) -> dict[str, Any] | None:
         file.seek(max(0, size - 65536))
         rows = file.read().split(b"\n")[:-1]
     try:
-        line = json.loads(rows[-1]) if rows else None
-    except (ValueError, RecursionError):
+        line = parse_json(as_text(rows[-1], str(path)), str(path)) if rows else None
+    except MetadriftError:
         return None
     return line if isinstance(line, dict) else None

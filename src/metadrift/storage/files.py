@@ -119,19 +119,6 @@ def flush(*paths: Path) -> None:
             os.close(handle)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, with one sentence when that fails."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MetadriftError(f"{path} is missing") from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise MetadriftError(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise MetadriftError(f"{path} must hold a JSON object")
-    return value
-
-
 def is_folder_name(name: str) -> bool:
     """Whether a name stays inside the folder it is put into.
 

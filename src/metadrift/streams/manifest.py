@@ -8,7 +8,6 @@ the first ones are taken.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ import torch
 
 from metadrift.data.images import ImageFormat, UnreadableImageError, decode, read_image_file
 from metadrift.errors import MetadriftError
+from metadrift.storage.reading import as_text, parse_json
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 _MAX_LINE = 64 * 2**20  # bytes; what is longer counts as several lines, which are no JSON
@@ -95,10 +95,8 @@ class ManifestStream:
 
     def _task(self, line: bytes) -> np.ndarray:
         """uint8 [ways*(shots+queries), H, W, C]."""
-        try:
-            task = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise self._wrong(f"not JSON: {error}") from None
+        where = f"{self.path}, line {self._line}:"
+        task = parse_json(as_text(line, where), where)
         if not isinstance(task, dict):
             raise self._wrong('a task is an object with "support" and "query"')
         support, query = self._paths(task, "support"), self._paths(task, "query")
