@@ -10,7 +10,7 @@ from torch import nn
 from metadrift.errors import UsageError
 from metadrift.learners import normpool
 from metadrift.learners.normalisation import TaskNorm, frozen_statistics, keep_tasks_apart
-from metadrift.learners.normpool import norm_pool_relu, task_moments
+from metadrift.learners.normpool import norm_pool_relu
 
 
 def _plain_block(x, filters, norm):  # one task, written with torch's own layers
@@ -62,33 +62,102 @@ def test_the_fused_block_equals_torch_layers_task_by_task(tasks, images, size, s
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
 
 
-def test_large_images_have_the_same_gradient_to_the_bit_though_pooled_twice(monkeypatch):
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_a_block_does_not_depend_on_the_pieces_it_is_computed_in(pieces, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     kernel, norm = _block(generator)
     norm.tasks = 3
-    x = torch.randn((12, 2, 9, 8), dtype=torch.float64, generator=generator).requires_grad_()
+    x = torch.randn((15, 2, 9, 8), dtype=torch.float64, generator=generator).requires_grad_()
     inputs = [x, kernel, norm.weight, norm.bias]
 
-    def gradients():
+    def both():
         y = norm_pool_relu(x.contiguous(memory_format=torch.channels_last), kernel, norm)
-        return torch.autograd.grad(y.square().sum(), inputs)
+        return [y, *torch.autograd.grad(y.square().sum(), inputs)]
 
-    kept = gradients()
-    monkeypatch.setattr(normpool, "_KEPT", 0)
-    assert all(torch.equal(a, b) for a, b in zip(kept, gradients(), strict=True))
+    whole = both()
+    monkeypatch.setattr(normpool, "_PIECE", -(-5 // pieces) * 4 * 9 * 8 * 8)  # of 5 images a task
+    for a, b in zip(whole, both(), strict=True):
+        torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 40])
-def test_moments_taken_in_pieces_are_those_of_the_task(pieces, monkeypatch):
+@pytest.mark.parametrize("value", [0.0, 1.5])
+def test_of_equal_places_of_a_window_one_has_the_gradient(value):
+    # A flat image: inside, all four places of a window are equal.
+    kernel, norm = _block(torch.Generator().manual_seed(0))
+    x = torch.full((2, 2, 8, 8), value, dtype=torch.float64)
+    x[1, 0, 3, 3] = 1.0  # the moments must not be those of one value
+    x.requires_grad_()
+    inputs = [x, kernel, norm.weight, norm.bias]
+    towards = torch.arange(2 * 4 * 4 * 4, dtype=torch.float64).view(2, 4, 4, 4)
+    fused = norm_pool_relu(x.contiguous(memory_format=torch.channels_last), kernel, norm)
+    plain = _plain_block(x, kernel, norm)
+    found = torch.autograd.grad(fused, inputs[:2], towards)
+    for a, b in zip(found, torch.autograd.grad(plain, inputs[:2], towards), strict=True):
+        torch.testing.assert_close(a.sum(), b.sum(), rtol=1e-6, atol=1e-6)
+
+
+def test_filters_alone_have_the_same_gradient_as_with_the_images():
     generator = torch.Generator().manual_seed(0)
-    z = torch.randn((2 * 40, 3, 14, 14), generator=generator) * 0.1 + 3
-    z = z.contiguous(memory_format=torch.channels_last)
-    monkeypatch.setattr(normpool, "_A_PIECE", -(-40 // pieces) * z[0].numel())
-    mean, var = task_moments(z, tasks=2)
-    exact = z.double().view(2, 40, 3, 14, 14)
-    torch.testing.assert_close(mean[:, 0].double(), exact.mean((1, 3, 4)), rtol=1e-5, atol=0)
-    exact_var = exact.var((1, 3, 4), correction=0)
-    torch.testing.assert_close(var[:, 0].double(), exact_var, rtol=1e-4, atol=0)
+    kernel, norm = _block(generator)
+    norm.tasks = 2
+    x = torch.randn((6, 2, 8, 8), dtype=torch.float64, generator=generator)
+    x = x.contiguous(memory_format=torch.channels_last)
+    (alone,) = torch.autograd.grad(norm_pool_relu(x, kernel, norm).square().sum(), [kernel])
+    y = norm_pool_relu(x.requires_grad_(), kernel, norm)
+    torch.testing.assert_close(alone, torch.autograd.grad(y.square().sum(), [x, kernel])[1])
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("pieces", [1, 3, 40])
+def test_moments_are_float32_sums_that_lose_no_digits(kind, pieces, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    x = (torch.randn((2 * 40, 1, 14, 14), generator=generator) * 0.1 + 3).to(kind)
+    x = x.contiguous(memory_format=torch.channels_last)
+    kernel = torch.zeros(3, 1, 3, 3)
+    kernel[:, :, 1, 1] = 1  # z is x, three times
+    norm = TaskNorm(3, "running")
+    norm.tasks, norm.momentum = 2, 1.0
+    monkeypatch.setattr(normpool, "_PIECE", -(-40 // pieces) * 3 * 14 * 14 * x.element_size())
+    norm_pool_relu(x, kernel, norm)
+    exact = x.double().view(2, 40 * 14 * 14)
+    assert norm.running_mean.dtype == norm.running_var.dtype == torch.float32
+    mean, var = exact.mean(), exact.var(1).mean()
+    torch.testing.assert_close(norm.running_mean.double(), mean.expand(3), rtol=1e-5, atol=0)
+    torch.testing.assert_close(norm.running_var.double(), var.expand(3), rtol=1e-4, atol=0)
+
+
+def test_in_bfloat16_the_fused_blocks_are_as_exact_as_torch_layers():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn((20, 3, 16, 16), generator=generator)
+    kernels = [torch.randn((16, c, 3, 3), generator=generator) / (3 * c**0.5) for c in (3, 16, 16)]
+
+    def gradients(block, kind, bf16):
+        own = [kernel.to(kind).requires_grad_() for kernel in kernels]
+        y = x.to(kind).contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            for kernel in own:
+                y = block(y, kernel, TaskNorm(16).to(kind))
+        found = torch.autograd.grad(y.to(kind).square().sum(), own)
+        return torch.cat([part.flatten() for part in found]).double()
+
+    exact = gradients(_plain_block, torch.float64, False)
+    fused, plain = (
+        (gradients(block, torch.float32, True) - exact).norm() / exact.norm()
+        for block in (norm_pool_relu, _plain_block)
+    )
+    assert fused < 1.2 * plain
+    assert plain < 0.2
+
+
+def test_a_layer_of_a_custom_backbone_takes_its_moments_in_float32():
+    generator = torch.Generator().manual_seed(0)
+    x = (torch.randn((2000, 2), generator=generator) * 0.1 + 3).bfloat16()
+    norm = TaskNorm(2, "running")
+    norm.momentum = 1.0
+    assert norm(x).dtype == torch.bfloat16
+    exact = x.double()
+    torch.testing.assert_close(norm.running_mean.double(), exact.mean(0), rtol=1e-5, atol=0)
+    torch.testing.assert_close(norm.running_var.double(), exact.var(0), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.BatchNorm2d])

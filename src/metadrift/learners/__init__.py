@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ from torch import nn
 from metadrift.errors import UsageError
 from metadrift.learners.anil import ANIL
 from metadrift.learners.backbones import ConvNet, blocks_for
-from metadrift.learners.base import MetaLearner, pick_device
+from metadrift.learners.base import MetaLearner, Precision, pick_device
 from metadrift.learners.classes import class_means, class_shares
 from metadrift.learners.importance import task_gradients
 from metadrift.learners.maml import MAML
@@ -52,6 +52,7 @@ def make_learner(
     normalisation: Normalisation = "batch",
     backbone: nn.Module | None = None,
     filters: int | None = None,
+    precision: Precision = "float32",
     **options: Any,
 ) -> MetaLearner:
     """A learner by name: protonet, anil, maml or ridge.
@@ -67,14 +68,19 @@ def make_learner(
     normalisation
         `batch` (the task's own statistics) or `running` (averages in evaluation mode).
     backbone
-        A module of one's own, [B, 3, H, W] to [B, D]; it keeps its weights.
+        A custom module, [B, 3, H, W] to [B, D]; it keeps its weights.
     filters
         Width of the built-in backbone; the paper has 64 for protonet and 48 for anil.
+    precision
+        `float32`, or `bf16` for activations in bfloat16. Weights, statistics, losses and whatever
+        comes after the network are float32 in both.
     options
         What else the learner takes, such as `inner_steps` of anil.
     """
     if name not in LEARNERS:
         raise UsageError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
+    if precision not in get_args(Precision):
+        raise UsageError(f"precision must be float32 or bf16, not {precision!r}")
     if isinstance(generator, int):
         generator = torch_generator(generator, Purpose.WEIGHTS)
     kind, blocks, usual, has_head = LEARNERS[name]
@@ -92,4 +98,6 @@ def make_learner(
             raise UsageError(f"{name} has no option {option!r}")
     if has_head:
         options |= {"ways": ways, "generator": generator}
-    return kind(backbone, image_size, normalisation, **options)
+    learner = kind(backbone, image_size, normalisation, **options)
+    learner.precision = precision
+    return learner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,8 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.normalisation import Normalisation, keep_tasks_apart, task_norms
 from metadrift.learners.outcome import Outcome
 from metadrift.tasks import TaskBatch
+
+Precision = Literal["float32", "bf16"]
 
 
 class MetaLearner(nn.Module):
@@ -28,7 +31,15 @@ class MetaLearner(nn.Module):
         H = W of the images, in pixels.
     normalisation
         `batch` or `running`, see TaskNorm.
+
+    Attributes
+    ----------
+    precision
+        `float32`, or `bf16` for activations in bfloat16. It may be changed at any time: weights,
+        statistics, features and losses are float32 in both.
     """
+
+    precision: Precision = "float32"
 
     def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
         super().__init__()
@@ -102,8 +113,18 @@ class MetaLearner(nn.Module):
         T = len(images[0])
         for norm in task_norms(self.backbone):
             norm.tasks = T
-        rows: Tensor = self.backbone(self.pixels(*images))
-        return with_gradient(rows.reshape(T, len(rows) // T, -1))
+        with self.mixed():
+            rows: Tensor = self.backbone(self.pixels(*images))
+        return with_gradient(self.full(rows).reshape(T, len(rows) // T, -1))
+
+    def mixed(self) -> torch.autocast:
+        """Inside, a learner with the precision `bf16` computes its activations in bfloat16."""
+        device = next(self.parameters()).device.type
+        return torch.autocast(device, torch.bfloat16, enabled=self.precision == "bf16")
+
+    def full(self, features: Tensor) -> Tensor:
+        """Features in the type of the weights: what comes after the network is never bfloat16."""
+        return features.to(next(self.parameters()).dtype)
 
     def feature_size(self) -> int:
         """D, found by sending two blank images through the backbone."""

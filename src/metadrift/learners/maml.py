@@ -97,7 +97,8 @@ class MAML(InnerLoopLearner):
         prefix = "backbone."
         own = {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)}
         if isinstance(self.backbone, ConvNet):
-            return self.backbone.forward_each(own, pixels, twice)
+            with self.mixed():
+                return self.full(self.backbone.forward_each(own, pixels, twice))
         for norm in task_norms(self.backbone):
             norm.tasks = 1
 
@@ -106,5 +107,6 @@ class MAML(InnerLoopLearner):
             return out.flatten(1)
 
         by_task = pixels.reshape(T, -1, *pixels.shape[1:])
-        each: Tensor = torch.func.vmap(one, randomness="different")(own, by_task)
-        return each
+        with self.mixed():
+            each: Tensor = torch.func.vmap(one, randomness="different")(own, by_task)
+        return self.full(each)

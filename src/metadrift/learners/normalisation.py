@@ -70,7 +70,7 @@ class TaskNorm(nn.Module):
             mean, var = moments(rows)
             self.record(mean, var, rows.shape[1])
         scale = self.weight * (var + self.eps).rsqrt()
-        y = torch.addcmul(self.bias - mean * scale, rows, scale)
+        y = torch.addcmul(self.bias - mean * scale, rows, scale).to(x.dtype)
         return y.reshape(x.movedim(1, -1).shape).movedim(-1, 1)
 
     def forward_each(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -85,7 +85,8 @@ class TaskNorm(nn.Module):
             mean, var = (average.flatten().repeat(T) for average in self.averages())
         elif self.records:
             # With a momentum of 1 the layer leaves the statistics it found here.
-            mean, var, momentum = x.new_zeros(weight.numel()), x.new_ones(weight.numel()), 1.0
+            mean, var = weight.new_zeros(weight.numel()), weight.new_ones(weight.numel())
+            momentum = 1.0
         own = not self.uses_averages
         y = F.batch_norm(x, mean, var, weight.flatten(), bias.flatten(), own, momentum, self.eps)
         if self.records and mean is not None and var is not None:
@@ -129,7 +130,8 @@ class TaskNorm(nn.Module):
 
 
 def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of [T, M, C] over M, each [T, 1, C]."""
+    """Mean and biased variance of [T, M, C] over M, each [T, 1, C]; at least float32."""
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     mean = rows.mean(1, keepdim=True)
     var = rows.square().mean(1, keepdim=True) - mean.square()
     return mean, var.clamp(min=0)

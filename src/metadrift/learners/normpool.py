@@ -4,6 +4,9 @@ At full resolution a block only convolves, takes the moments and pools; scaling,
 ReLU happen after pooling, on a quarter of the numbers. That is the same function: pooling commutes
 with a rising affine map and with the ReLU, and a falling one (negative weight) is made rising by
 turning the sign of the filter, which normalisation turns back.
+
+What is done at full resolution is done a few images at a time, while they are in the caches. Images
+are float32 or, inside torch.autocast, bfloat16. Moments and all other sums are float32 either way.
 """
 
 from __future__ import annotations
@@ -17,98 +20,221 @@ from torch.autograd.function import once_differentiable
 
 from metadrift.learners.normalisation import TaskNorm
 
-_A_PIECE = 1 << 18  # numbers that fit a cache beside others: 1 MB of float32
-_KEPT = 1 << 23  # numbers up to which pooled images are kept for the backward pass
+_PIECE = 1 << 21  # bytes of convolved images that go through the caches together
 
 
 def norm_pool_relu(x: Tensor, filters: Tensor, norm: TaskNorm) -> Tensor:
     """ReLU(max_pool(norm(conv(x)))), for x [T*N, C, H, W] with the channels innermost."""
-    sign = torch.where(norm.weight < 0, -1.0, 1.0).to(x.dtype)
-    z = F.conv2d(x, filters * sign[:, None, None, None], padding=1)
-    z = z.contiguous(memory_format=torch.channels_last)  # no copy where the kernel kept the layout
+    if x.device.type != "cpu":
+        return F.relu(F.max_pool2d(norm(F.conv2d(x, filters, padding=1)), 2))
+    if torch.is_autocast_enabled("cpu"):
+        x = x.to(torch.get_autocast_dtype("cpu"))
+    sign = torch.where(norm.weight < 0, -1.0, 1.0).to(filters.dtype)
+    filters, weight = filters * sign[:, None, None, None], norm.weight * sign
     if norm.uses_averages:
-        mean, var = norm.averages()
-        scale = norm.weight * sign * (var + norm.eps).rsqrt()
-        pooled = F.max_pool2d(z, 2).permute(0, 2, 3, 1)
-        y = torch.addcmul(norm.bias - mean * sign * scale, pooled, scale)
+        mean, var = (average.flatten() for average in norm.averages())
+        scale = weight * (var + norm.eps).rsqrt()
+        pooled = F.max_pool2d(_convolved(x, filters), 2).permute(0, 2, 3, 1)
+        y = torch.addcmul(norm.bias - mean * sign * scale, pooled, scale).to(x.dtype)
         return F.relu(y).permute(0, 3, 1, 2)
-    with torch.no_grad():
-        mean, var = task_moments(z, norm.tasks)
-    norm.record(mean * sign, var, z[:, 0].numel() // norm.tasks)
-    inputs = z, mean, var + norm.eps, norm.weight * sign, norm.bias
-    return cast(Tensor, _NormPoolReLU.apply(*inputs))  # type: ignore[no-untyped-call]
+    inputs = x, filters, weight, norm.bias, norm.tasks, norm.eps
+    y, mean, var = cast(tuple[Tensor, ...], _Block.apply(*inputs))  # type: ignore[no-untyped-call]
+    places = len(x) // norm.tasks * x.shape[2] * x.shape[3]
+    norm.record((mean * sign).unsqueeze(1), var.unsqueeze(1), places)
+    return y
 
 
-def task_moments(z: Tensor, tasks: int) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance [T, 1, C] of each task of z [T*N, C, H, W].
+class _Block(torch.autograd.Function):
+    """ReLU(weight * (max_pool(z) - mean) / sqrt(var + eps) + bias) of z = conv(x); weight >= 0.
 
-    On a CPU in pieces that fit a cache, put together by the rule for parallel sums: one reading of
-    z, no squares stored, and sums too short to lose digits.
-    """
-    n = len(z) // tasks
-    if z.device.type != "cpu":
-        var, mean = torch.var_mean(z.view(tasks, n, *z.shape[1:]), (1, 3, 4), correction=0)
-        return mean[:, None], var[:, None]
-    a_piece = max(1, _A_PIECE // z[0].numel())
-    pieces = [piece for task in torch.split(z, n) for piece in torch.split(task, a_piece)]
-    each = [torch.batch_norm_update_stats(piece, None, None, 0.0) for piece in pieces]
-    m, v = (torch.stack([found[i] for found in each]).view(tasks, -1, z.shape[1]) for i in (0, 1))
-    share = m.new_tensor([len(piece) / n for piece in pieces]).view(tasks, -1, 1)
-    mean = (share * m).sum(1, keepdim=True)
-    return mean, (share * (v + (m - mean).square())).sum(1, keepdim=True)
-
-
-class _NormPoolReLU(torch.autograd.Function):
-    """ReLU(weight * (max_pool(z) - mean) / sqrt(var) + bias), weight >= 0.
-
-    `mean` and `var` are z's own moments; the gradient through them is part of z's gradient.
+    Gives the moments `mean` and `var` [T, C] of each task's z beside it. The gradient through them
+    is part of the gradient at z.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
-    ) -> Tensor:
-        p, places = _pooled(z)
-        rstd = var.rsqrt()
-        scale = weight * rstd
-        T = len(mean)
-        y = torch.addcmul(bias - mean * scale, p.reshape(T, -1, p.shape[-1]), scale).relu_()
-        # Large images are pooled anew for the backward pass: a place is eight bytes.
-        kept = (p, places) if p.numel() <= _KEPT else ()
-        ctx.save_for_backward(z, y, mean, rstd, weight, *kept)
+        ctx: Any, x: Tensor, filters: Tensor, weight: Tensor, bias: Tensor, tasks: int, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        z = _convolved(x, filters)
         B, C, H, W = z.shape
-        return y.view(B, H // 2, W // 2, C).permute(0, 3, 1, 2)
+        p = z.new_empty((B, H // 2, W // 2, C)).permute(0, 3, 1, 2)
+        # float32 averages, which a momentum of 0 leaves alone, make the sums float32 too.
+        still = torch.zeros_like(weight), torch.ones_like(weight)
+        each, found, sizes = B // tasks, [], list[int]()
+        for z_piece, p_piece in _split(_pieces(z, tasks), z, p):
+            for part in z_piece.split_with_sizes(_of_one_task(z_piece, each)):
+                found.append(torch.batch_norm_update_stats(part, *still, 0.0))
+                sizes.append(part.shape[0])
+            torch.maximum(*_columns(torch.maximum(*_rows(z_piece))), out=_innermost(p_piece))
+        mean, var = _put_together(found, sizes, tasks)
+        rstd = (var + eps).rsqrt()
+        y = _affine(p, weight * rstd, bias - mean * weight * rstd).relu_()
+        ctx.save_for_backward(x, filters, z, p, y, mean, rstd, weight)
+        ctx.mark_non_differentiable(mean, var)
+        return y, mean, var
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        z, y, mean, rstd, weight, *kept = ctx.saved_tensors
-        T, (B, C, H, W) = len(mean), z.shape
-        n, M = B // T, B // T * H * W
-        dz = z.new_empty((T, n, H * W, C))
-        dy = dy.permute(0, 2, 3, 1).reshape(T, -1, C)
-        scale = weight * rstd
-        g_sums, g_units = torch.empty_like(mean), torch.empty_like(mean)
-        for t in range(T):  # a task at a time stays in the caches
-            mine = slice(t * n, (t + 1) * n)
-            p, places = (part[mine] for part in kept) if kept else _pooled(z[mine])
-            g: Tensor = torch.ops.aten.threshold_backward(dy[t], y[t], 0)
-            g_sums[t] = g_sum = g.sum(0, keepdim=True)
-            g_p = (g * p.reshape(-1, C)).sum(0, keepdim=True)
-            g_units[t] = g_unit = (g_p - mean[t] * g_sum) * rstd[t]  # sum of g * (p - mean) / sd
-            # What reaches z through its variance and mean: linear in z, one slope a channel.
-            slope = -scale[t] * rstd[t] * g_unit / M
-            shift = -scale[t] * g_sum / M - slope * mean[t]
-            torch.addcmul(
-                shift, z[mine].permute(0, 2, 3, 1).reshape(M, C), slope, out=dz[t].view(M, C)
-            )
-            # What reaches it through pooling: windows do not overlap, so each index occurs once.
-            dz[t].scatter_add_(1, places, g.mul_(scale[t]).view(n, -1, C))
-        dz = dz.view(B, H, W, C).permute(0, 3, 1, 2)
-        return dz, None, None, g_units.sum((0, 1)), g_sums.sum((0, 1))
+    def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, filters, z, p, y, mean, rstd, weight = ctx.saved_tensors
+        dy = dy.contiguous(memory_format=torch.channels_last)
+        g = torch.ops.aten.threshold_backward(dy, y, 0)
+        g_unit, g_sum = _sums(g, p, mean, rstd, weight)
+        # What reaches z through its variance and mean: linear in z, one slope a channel.
+        T, scale = mean.shape[0], weight * rstd
+        M = z[:, 0].numel() // T
+        slope = -(scale * rstd * g_unit) / M
+        shift = -(scale * g_sum) / M - slope * mean
+        g = _affine(g, scale, torch.zeros_like(scale))  # what reaches it through pooling
+        # Where the images need no gradient (pixels), that of z is never there as a whole.
+        whole, sizes, each = ctx.needs_input_grad[0], _pieces(z, T), z.shape[0] // T
+        room = torch.empty_like(z if whole else z[: max(sizes)])
+        dx: Tensor | None = None
+        dfilters, low, done = torch.zeros_like(filters), filters.to(x.dtype), 0
+        for x_piece, z_piece, p_piece, g_piece in _split(sizes, x, z, p, g):
+            n = z_piece.shape[0]
+            of = slice(done // each, -(-(done + n) // each))  # the tasks that the piece is of
+            dz = room[done : done + n] if whole else room[:n]
+            _affine(z_piece, slope[of], shift[of], dz)
+            _add_unpooled(g_piece, z_piece, p_piece, dz)
+            if not whole:
+                dfilters += _convolution_backward(dz, x_piece, low, (False, True, False))[1]
+            done += n
+        if whole:
+            dx, dfilters = _convolution_backward(room, x, low, (True, True, False))[:2]
+        return dx, dfilters.to(filters.dtype), g_unit.sum(0), g_sum.sum(0), None, None
 
 
-def _pooled(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest of each 2x2 window of z [B, C, H, W] and its place in its image, [B, hw, C]."""
-    pooled, places = F.max_pool2d(z, 2, return_indices=True)
-    return pooled.flatten(2).transpose(1, 2), places.flatten(2).transpose(1, 2)
+def _add_unpooled(g: Tensor, z: Tensor, p: Tensor, dz: Tensor) -> None:
+    """Add g, at pooled resolution, to dz wherever z was the largest of its window.
+
+    Where several are, the first column has it, and of that the first row. Which one it was is found
+    by comparing bits, and g is moved as bits: 0 or 1 times g. Whole numbers are compared and
+    multiplied several at once; torch's `where`, scatter and places of eight bytes are slower.
+    """
+    first, second = _rows(z)
+    larger = torch.maximum(first, second)
+    by_column = torch.empty_like(larger, dtype=_BITS[z.element_size()])
+    left, right = _columns(by_column)
+    torch.eq(_bits(_columns(larger)[0]), _bits(_innermost(p)), out=left)
+    left *= _bits(_innermost(g))
+    torch.bitwise_xor(_bits(_innermost(g)), left, out=right)
+    by_row = torch.eq(_bits(first), _bits(larger), out=torch.empty_like(by_column))
+    by_row *= by_column
+    by_column ^= by_row
+    for place, found in zip(_rows(dz), (by_row, by_column), strict=True):
+        place += found.view(dz.dtype)
+
+
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _bits(x: Tensor) -> Tensor:
+    return x.view(_BITS[x.element_size()])
+
+
+def _innermost(x: Tensor) -> Tensor:
+    """[B, C, H, W] as [B, H, W, C]."""
+    return x.permute(0, 2, 3, 1)
+
+
+def _rows(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The upper and the lower rows of all windows of z [B, C, H, W]: [B, H/2, W, C]."""
+    _, _, H, W = z.shape
+    inside = _innermost(z)[:, : H - H % 2, : W - W % 2]
+    return inside[:, ::2], inside[:, 1::2]
+
+
+def _columns(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The left and the right columns of all windows, from [B, H/2, W, C]."""
+    return rows[:, :, ::2], rows[:, :, 1::2]
+
+
+def _convolved(x: Tensor, filters: Tensor) -> Tensor:
+    z = F.conv2d(x, filters.to(x.dtype), padding=1)
+    return z.contiguous(memory_format=torch.channels_last)  # no copy where it is so already
+
+
+def _convolution_backward(
+    dz: Tensor, x: Tensor, filters: Tensor, mask: tuple[bool, bool, bool]
+) -> tuple[Tensor, ...]:
+    one = 1, 1
+    found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
+        dz, x, filters, None, one, one, one, False, (0, 0), 1, mask
+    )
+    return found
+
+
+def _put_together(
+    found: list[tuple[Tensor, Tensor]], sizes: list[int], tasks: int
+) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance [T, C] of each task from those of its pieces.
+
+    By the rule for parallel sums: no squares are stored, and no sum is long enough to lose digits.
+    """
+    m, v = (torch.stack(part).view(tasks, -1, len(part[0])) for part in zip(*found, strict=True))
+    share = m.new_tensor(sizes).view(tasks, -1, 1) * (tasks / sum(sizes))
+    mean = (share * m).sum(1, keepdim=True)
+    return mean[:, 0], (share * (v + (m - mean).square())).sum(1)
+
+
+def _sums(
+    g: Tensor, p: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of each task, [T, C]: the sums over places of g * (p - mean) / sd, and of g.
+
+    They are the gradients of a normalisation layer's weight and bias.
+    """
+    each = _divided(g.shape[0], g.shape[0] // mean.shape[0])
+    found = [
+        torch.ops.aten.native_batch_norm_backward(
+            *task, weight, None, None, m, r, True, 0.0, (False, True, True)
+        )[1:]
+        for task, m, r in zip(_split(each, g, p), mean, rstd, strict=True)
+    ]
+    unit, total = (torch.stack(part) for part in zip(*found, strict=True))
+    return unit, total
+
+
+def _affine(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) -> Tensor:
+    """x * scale + shift of each channel, with the scale and shift [T, C] of each task.
+
+    The arithmetic is float32 where x is bfloat16.
+    """
+    out = torch.empty_like(x) if out is None else out
+    if x.dtype != torch.bfloat16:
+        T, C = scale.shape
+        rows, into = (_innermost(part).view(T, -1, C) for part in (x, out))
+        torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1), out=into)
+        return out
+    # The one kernel that reads and writes bfloat16 and counts in float32 is a normalisation layer.
+    mean, var, nothing = torch.zeros_like(scale[0]), torch.ones_like(scale[0]), scale.new_empty(0)
+    kept = {"save_mean": nothing, "save_invstd": nothing}
+    each = _divided(x.shape[0], x.shape[0] // scale.shape[0])
+    for (rows, into), a, b in zip(_split(each, x, out), scale, shift, strict=True):
+        torch.ops.aten.native_batch_norm.out(
+            rows, a, b, mean, var, False, 0.0, 0.0, out=into, **kept
+        )
+    return out
+
+
+def _split(sizes: list[int], *images: Tensor) -> zip[tuple[Tensor, ...]]:
+    return zip(*(part.split_with_sizes(sizes) for part in images), strict=True)
+
+
+def _pieces(z: Tensor, tasks: int) -> list[int]:
+    """How many images go through the caches together: a part of a task, or several whole ones."""
+    B, n = z.shape[0], z.shape[0] // tasks
+    most = max(1, _PIECE // (z[0].numel() * z.element_size()))
+    if most >= n:
+        return _divided(B, most // n * n)
+    return _divided(n, most) * tasks
+
+
+def _of_one_task(piece: Tensor, n: int) -> list[int]:
+    return _divided(piece.shape[0], min(n, piece.shape[0]))
+
+
+def _divided(total: int, most: int) -> list[int]:
+    whole, rest = divmod(total, most)
+    return [most] * whole + [rest] * (rest > 0)
