@@ -70,8 +70,11 @@ def test_a_filled_run_has_a_full_memory_of_clusters_and_a_detector_that_watches(
     assert np.isfinite(parts.method.step(next(parts.stream)).extra["statistic"])
 
 
-def test_a_small_step_runs(tmp_path):
-    assert np.isfinite(small_step("m2d3-pets", tmp_path)().loss)
+def test_a_small_step_goes_through_the_stream_and_replays(tmp_path):
+    step = small_step("m2d3-pets", tmp_path)
+    records = [step() for _ in range(4)]
+    assert len({record.loss for record in records}) == 4
+    assert np.isfinite([record.replay_loss for record in records[1:]]).all()
 
 
 def test_flatness_compares_the_last_tenth_with_the_second():

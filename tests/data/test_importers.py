@@ -118,6 +118,7 @@ def test_csv_files_with_quotes_other_line_ends_and_a_mark_are_read(
 ) -> None:
     files = miniimagenet(picture, head='\ufeff"filename","label"\r\n', row='"{}","{}"\r\n')
     pack, _ = run("miniimagenet", store(files))
+    assert splits_of(pack) == {name: split for split, names in MINI.items() for name in names}
     assert len(pack.images) == 12
 
 
@@ -178,6 +179,7 @@ def test_cub_has_its_official_split(store: Store, form: str) -> None:
 def test_cub_is_found_in_the_folder_that_holds_its_archive(store: Store) -> None:
     archive = store(cub(), "tgz", name="downloads/CUB_200_2011")
     pack, _ = run("cub", archive.parent)
+    assert splits_of(pack) == dict(zip(BIRDS, SPLITS, strict=True))
     assert len(pack.images) == 9
 
 
@@ -344,6 +346,7 @@ def test_split_folders_with_the_same_classes_are_put_together(
 def test_grey_and_per_class_are_heard(picture: Picture, store: Store) -> None:
     pack, _ = run("folder", store(brands(picture, 4)), grey=True, per_class=1)
     assert (pack.channels, len(pack.images)) == (1, 4)
+    assert [pack.class_size(c) for c in range(4)] == [1, 1, 1, 1]
 
 
 # npz

@@ -44,7 +44,9 @@ def test_a_small_window_of_ones_own_is_not_made_larger() -> None:
 
 def test_make_detector_follows_the_mode() -> None:
     assert isinstance(make_detector(DetectionConfig()), TwoStageDetector)
-    assert isinstance(make_detector(DetectionConfig(mode="fourier")), TwoStageDetector)
+    fourier = make_detector(DetectionConfig(mode="fourier"))
+    assert isinstance(fourier, TwoStageDetector)
+    assert fourier.config.mode == "fourier"
     assert isinstance(make_detector(DetectionConfig(mode="paper")), PaperDetector)
 
 

@@ -222,5 +222,10 @@ def test_an_unknown_normalisation_is_refused():
 
 def test_the_module_handed_in_is_not_changed():
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
-    keep_tasks_apart(module, "batch")
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    copy = keep_tasks_apart(module, "batch")
+    with torch.no_grad():
+        for parameter in copy.parameters():
+            parameter.add_(1.0)
     assert isinstance(module[1], nn.BatchNorm2d)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())

@@ -102,7 +102,10 @@ def test_huge_logits_stay_finite() -> None:
     logits = torch.zeros(2, 15, 5)
     logits[..., 0] = 1e9
     buffer.put(0, batches(1)[0], logits)
-    assert buffer.get_logits([0])[0].isfinite().all()
+    kept = buffer.get_logits([0])[0]
+    assert kept.isfinite().all()
+    assert torch.equal(kept.argmax(-1), torch.zeros(2, 15, dtype=torch.long))
+    assert (kept[..., 0] - kept[..., 1]).min() > 1e4  # as sure as before
 
 
 def test_wrong_use_is_told_in_a_sentence() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from metadrift.errors import MetadriftError
 from metadrift.methods.config import ReplayConfig
-from metadrift.runs.config import RunConfig, config_sha256, from_toml, to_toml
+from metadrift.runs.config import LearnerConfig, RunConfig, config_sha256, from_toml, to_toml
 
 
 @given(
@@ -59,8 +59,14 @@ def test_any_text_is_a_configuration_or_a_clear_error(text):
         config = from_toml(text)
     except MetadriftError:
         return
-    assert isinstance(config, RunConfig)
+    assert from_toml(to_toml(config)) == config
 
 
-def test_other_settings_have_another_fingerprint():
-    assert config_sha256(RunConfig()) != config_sha256(RunConfig(seed=1))
+def test_every_setting_is_part_of_the_fingerprint():
+    config = RunConfig()
+    assert config_sha256(config) == config_sha256(RunConfig())
+    found = {config_sha256(config)}
+    others = [("seed", 1), ("shots", 5), ("lr", 0.002), ("method", "mir"), ("scale", 0.5)]
+    others += [("learn", LearnerConfig(filters=8)), ("replay", ReplayConfig(batches=2))]
+    found |= {config_sha256(replace(config, **{name: value})) for name, value in others}
+    assert len(found) == 1 + len(others)

@@ -66,11 +66,18 @@ def test_two_processes_hold_twice_the_tasks_in_the_room_of_one_each(alone, toget
     assert not np.array_equal(shard, first)
 
 
-def test_replay_with_every_help_runs_in_two_processes(together):
-    names = {path.name for path in together["helped"].iterdir()}
-    assert {"memory.bin", "memory-1.bin", "summary.json"} <= names
-    assert np.isfinite(losses(together["helped"])).all()
-    assert summary(together["helped"])["forgetting"] is not None
+def test_replay_with_every_option_runs_in_two_processes(together):
+    folder = together["helped"]
+    memories = [(folder / name).read_bytes() for name in ("memory.bin", "memory-1.bin")]
+    assert memories[0] != memories[1]  # each process keeps its own tasks
+    assert all(any(memory) for memory in memories)
+    assert len(losses(folder)) == 50
+    assert np.isfinite(losses(folder)).all()
+    found = summary(folder)
+    assert len(found["stages"]) == 2
+    first, last = found["stages"]
+    left = found["segments"][0][0]
+    assert found["backward_transfer"] == pytest.approx(last[left] - first[left])
 
 
 def test_a_run_of_one_process_goes_on_in_two(together):
