@@ -11,14 +11,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import PIL
 import pytest
 
 from metadrift.cli import main
 from metadrift.data.difficulty import nearest_centroid
 from metadrift.data.pack import Pack, open_pack
+from metadrift.data.synthetic import glyphs
 from metadrift.data.synthetic.draw import BUILTIN, Recipe, draw, draw_elsewhere
 from metadrift.data.synthetic.generate import builtin_pack, ensure_builtin
 from metadrift.errors import MetadriftError, UsageError
@@ -145,9 +148,35 @@ def test_the_cache_folder_says_size_seed_and_version(
 ) -> None:
     monkeypatch.setenv("METADRIFT_CACHE", str(tmp_path))
     (pack,) = ensure_builtin(["glyphs"], 16, seed=3, workers=1, classes=5, images=2)
-    assert re.fullmatch(
-        r"builtin/v\d+/16px-seed3-5x2/glyphs", pack.path.relative_to(tmp_path).as_posix()
-    )
+    place = pack.path.relative_to(tmp_path).as_posix()
+    assert re.fullmatch(r"builtin/v\d+/16px-seed3-5x2/glyphs-[0-9a-f]{12}", place)
+
+
+@pytest.fixture
+def another_pillow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if Pillow had been exchanged for another version."""
+    monkeypatch.setattr(PIL, "__version__", "9.9")
+    glyphs.drawn_with.cache_clear()
+    yield
+    glyphs.drawn_with.cache_clear()
+
+
+def test_glyphs_of_another_pillow_are_another_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("METADRIFT_CACHE", str(tmp_path / "cache"))
+    small = {"size": 16, "classes": 5, "images": 3, "workers": 1}
+    before = ensure_builtin(["glyphs", "sketches"], **small)
+    mine = ensure_builtin(["glyphs"], **small, folder=tmp_path / "mine")
+    request.getfixturevalue("another_pillow")
+    now = ensure_builtin(["glyphs", "sketches"], **small)
+    assert "Pillow 9.9, FreeType" in now[0].source
+    assert now[0].path != before[0].path
+    assert now[1].path == before[1].path  # drawn without it
+    assert open_pack(before[0].path).source == before[0].source
+    with pytest.raises(MetadriftError, match=r"Pillow .* not 'glyphs' from .*Pillow 9\.9"):
+        ensure_builtin(["glyphs"], **small, folder=tmp_path / "mine")
+    assert open_pack(tmp_path / "mine" / "glyphs").sha256 == mine[0].sha256
 
 
 @pytest.mark.parametrize("damage", ["pack.json", "images.npy"])

@@ -71,6 +71,70 @@ def test_a_run_through_the_command_line(tmp_path, tiny_benchmark):
     assert "metadrift resume" in taken.stderr
 
 
+def small_run(tmp_path, benchmark, *words):
+    known = ["run", "--benchmark", benchmark, "--out", tmp_path, "--name", "mine", "--ways", 3]
+    known += ["--queries", 2, "--test-tasks", 8, "--stage-tasks", 0, "--learn.filters", 4]
+    return metadrift(*known, "--scale", 0.1, *words)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (["--ways", 6], "pack 'dark' has 5 test classes"),
+        (["--ways", 40], "a 40-way task needs 40"),
+        (["--split", "val", "--queries", 8], "of 8; a 3-way task needs 3"),
+        (["--memory.capacity", -3], "--memory.capacity must be at least 1"),
+        (["--device", "cuda"], "there is no cuda device here"),
+        (["--only", "nowhere"], "has no domain 'nowhere'"),
+        (["--threads", 0], "--threads must be at least 1"),
+        (["--stage-tasks", -1], "--stage-tasks must be at least 0"),
+    ],
+)
+def test_a_run_that_is_refused_does_not_take_its_name(wrong, says, tmp_path, tiny_benchmark):
+    refused = small_run(tmp_path, tiny_benchmark, *wrong)
+    assert refused.returncode in (1, 2)
+    assert says in refused.stderr
+    assert refused.stderr.startswith("metadrift run: ")
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_a_checkpoint_is_used_again(tmp_path, tiny_benchmark):
+    words = ["--method", "mer", "--checkpoint-every", 1000]
+    failed = small_run(tmp_path, tiny_benchmark, *words, "--baseline.mer-alpha", "1e38")
+    assert failed.returncode == 1
+    assert "there is no checkpoint yet" in failed.stderr
+    corrected = small_run(tmp_path, tiny_benchmark, *words)
+    assert corrected.returncode == 0, corrected.stderr
+    lines = (tmp_path / "mine" / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines].count("began") == 1
+    taken = small_run(tmp_path, tiny_benchmark, *words)
+    assert "exists already: `metadrift resume" in taken.stderr
+
+
+@pytest.mark.parametrize("file", ["notes.txt", "config.toml", "benchmark.toml"])
+def test_a_folder_with_files_of_a_person_is_left_alone(file, tmp_path, tiny_benchmark):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / file).write_text("shots = 1")
+    refused = small_run(tmp_path, tiny_benchmark)
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
+    assert (tmp_path / "mine" / file).read_text() == "shots = 1"
+    assert len(list((tmp_path / "mine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("method", ["reservoir", "independent"])
+def test_one_test_task_has_a_mean_and_no_interval(method, tmp_path, tiny_benchmark):
+    done = small_run(tmp_path, tiny_benchmark, "--test-tasks", 1, "--method", method)
+    assert done.returncode == 0, done.stderr
+    assert "±" not in done.stdout
+    assert "mean" in done.stdout
+    again = metadrift("resume", tmp_path / "mine")
+    assert again.returncode == 0, again.stderr
+    page = metadrift("report", tmp_path / "mine")
+    assert page.returncode == 0, page.stderr
+
+
 @pytest.mark.parametrize("name", ["..", "a/b"])
 def test_a_run_cannot_be_named_out_of_its_folder(name, tmp_path, capsys):
     assert main(["run", "--name", name, "--out", str(tmp_path)]) == 2

@@ -43,7 +43,72 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     assert "| protonet | 1 | sequential |" in (tmp_path / "c" / "table.md").read_text()
     other = compare(tmp_path, tiny_benchmark, *words, "--lr", "0.5")
     assert other.returncode == 1
-    assert "other settings" in other.stderr
+    assert f"{tmp_path / 'c'} was begun with lr = 0.001, and now it is 0.5" in other.stderr
+    assert "choose another --name" in other.stderr
+    assert len(other.stderr.strip().splitlines()) == 1
+    same = compare(tmp_path, tiny_benchmark, *words, "--keep", "7")
+    assert same.returncode == 0, same.stderr
+    assert json.loads(same.stdout)["rows"] == result["rows"]
+
+
+GRID = """
+seeds = [0]
+[settings]
+benchmark = "{benchmark}"
+ways = 3
+queries = 2
+test_tasks = 8
+stage_tasks = 0
+scale = 0.2
+learn.filters = 4
+[[variants]]
+method = "reservoir"
+replay.batches = {batches}
+"""
+
+
+def test_a_finished_run_is_never_shown_under_other_settings(tmp_path, tiny_benchmark):
+    def compared(batches, name="c", **changes):
+        text = GRID.format(benchmark=tiny_benchmark, batches=batches)
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        (tmp_path / "grid.toml").write_text(text)
+        words = [METADRIFT, "compare", "--grid", tmp_path / "grid.toml", "--out", tmp_path]
+        return subprocess.run([*words, "--name", name, "--json"], capture_output=True, text=True)
+
+    assert compared(1).returncode == 0
+    before = (tmp_path / "c" / "comparison.json").read_text()
+    run = tmp_path / "c" / "reservoir-protonet-1shot-seed0"
+    other = compared(4)
+    assert other.returncode == 1
+    assert f"{run} was begun with replay.batches = 1, and now it is 4" in other.stderr
+    assert f"choose another --name, or remove {run}" in other.stderr
+    assert len(other.stderr.strip().splitlines()) == 1
+    assert (tmp_path / "c" / "comparison.json").read_text() == before
+    assert compared(4, name="d").returncode == 0
+    # Nor in the table or on the page of a folder whose grid was edited.
+    grid = tmp_path / "c" / "grid.json"
+    grid.write_text(grid.read_text().replace('"batches": 1', '"batches": 4'))
+    page = subprocess.run([METADRIFT, "report", tmp_path / "c"], capture_output=True, text=True)
+    assert page.returncode == 1
+    assert "replay.batches = 1, and now it is 4" in page.stderr
+
+
+def test_a_comparison_that_is_refused_leaves_no_folder_and_its_correction_runs(
+    tmp_path, tiny_benchmark
+):
+    words = ["--methods", "reservoir", "--seeds", "0", "--json"]
+    for wrong, says in [
+        (["--ways", "40"], "a 40-way task needs 40"),
+        (["--memory.capacity", "-3"], "capacity"),
+        (["--device", "cuda"], "there is no cuda device here"),
+    ]:
+        refused = compare(tmp_path, tiny_benchmark, *words, *wrong)
+        assert refused.returncode in (1, 2)
+        assert refused.stderr.startswith("metadrift compare: ")
+        assert says in refused.stderr
+        assert not (tmp_path / "c").exists()
+    assert compare(tmp_path, tiny_benchmark, *words).returncode == 0
 
 
 def test_names_that_look_like_markup_stay_as_they_are(tmp_path, tiny_benchmark):
@@ -76,6 +141,7 @@ def test_a_failed_run_is_named_with_its_reason_and_does_not_stop_the_others(
     done = compare(tmp_path, tiny_benchmark, *words)
     assert done.returncode == 1
     assert "failed: mer-protonet-1shot-seed0: " in done.stderr
+    assert "metadrift resume:" not in done.stderr
     assert "learning rate" in done.stderr
     assert (tmp_path / "c" / "sequential-protonet-1shot-seed0" / "summary.json").is_file()
 

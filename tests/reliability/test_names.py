@@ -67,4 +67,4 @@ def test_a_domain_cannot_be_named_out_of_the_runs_folder(name, config, tmp_path)
     named = replace(config, benchmark=str(tmp_path / "b.toml"), method="independent")
     with pytest.raises(MetadriftError, match="in a folder of its name"):
         start(named, tmp_path / "runs" / "run", quiet=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.toml", "runs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.toml"]

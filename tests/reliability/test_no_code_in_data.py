@@ -17,7 +17,8 @@ from metadrift.cli import main
 from metadrift.data.images import ImageFormat, UnreadableImageError, decode
 from metadrift.data.pack import write_pack
 from metadrift.runs.checkpoint import save_checkpoint
-from metadrift.runs.config import to_toml
+from metadrift.runs.folder import write_settings
+from metadrift.runs.prepare import prepared
 from metadrift.streams.manifest import ManifestStream
 from metadrift.tasks import TaskGeometry
 
@@ -117,7 +118,7 @@ def write_pets(folder):
 
 def a_run(folder, config):
     folder.mkdir()
-    (folder / "config.toml").write_text(to_toml(config))
+    write_settings(folder, *prepared(config))
     save_checkpoint(folder / "checkpoints", 3, {"step": 3, "weights": torch.ones(2)})
     for name in ("metrics.jsonl", "events.jsonl"):
         (folder / name).write_text("")

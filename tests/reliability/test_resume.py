@@ -63,7 +63,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_bytes(
 
 @pytest.mark.parametrize(
     "sabotage",
-    [["killed_in_evaluation", 2], ["killed_in_evaluation", 4], ["killed_before_the_summary", 2]],
+    [["killed_in_evaluation", 2], ["killed_in_evaluation", 4], ["killed_before_the_summary", 3]],
 )
 def test_a_run_killed_in_an_evaluation_or_before_its_summary_resumes(
     sabotage, config, driver, tmp_path

@@ -1,6 +1,5 @@
 """A run that is asked to stop says where it saved itself; a full disk costs no checkpoint."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from metadrift.runs.config import to_toml
 from tiny_runs import assert_same_run
 
 
@@ -91,7 +91,7 @@ def test_a_small_disk_ends_the_run_in_a_sentence_and_more_room_lets_it_go_on(
 def test_a_folder_that_cannot_be_made_is_named(config, driver, tmp_path):
     (tmp_path / "file").write_text("in the way")
     file = tmp_path / "c.toml"
-    file.write_text(f"benchmark = {json.dumps(config.benchmark)}")
+    file.write_text(to_toml(config))
     words = ["run", "--config", file, "--out", tmp_path / "file", "--name", "run"]
     code, said = driver(tmp_path, *words)
     assert code == 1

@@ -40,8 +40,8 @@ def test_a_run_killed_before_it_wrote_anything_leaves_a_folder_that_can_be_used(
     config, driver, tmp_path
 ):
     assert driver.run(tmp_path, config, "run", ["killed_in_fsync", 1])[0] == -9
-    left = {path.name[:13] for path in (tmp_path / "run").iterdir()}
-    assert left == {".lock", ".config.toml."}
+    left = {path.name[:16] for path in (tmp_path / "run").iterdir()}
+    assert left == {".lock", ".benchmark.toml."}
     assert driver.run(tmp_path, config, "run")[0] == 0
     assert not [path for path in (tmp_path / "run").iterdir() if path.name[0] == "."]
 

@@ -10,6 +10,7 @@ import torch
 from metadrift.commands.compare import run_grid
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import run_locally
+from metadrift.experiments.progress import progress_of_all
 from metadrift.runs.loop import go_on, start
 from metadrift.runs.record import read_lines
 
@@ -102,7 +103,8 @@ def test_a_grid_on_two_nodes_has_the_numbers_of_this_machine_though_one_node_is_
 
     # The same comparison again, here or there, repeats nothing.
     before = (there / cells[0].name / "summary.json").stat().st_mtime_ns
-    table = run_locally(cells, there, 1, lambda _: None, poll=0.01)
+    table = progress_of_all(cells, there)
+    run_locally(table, there, 1, lambda _: None, poll=0.01)
     assert {entry.state for entry in table} == {"done"}
     assert (there / cells[0].name / "summary.json").stat().st_mtime_ns == before
     assert go_on(there / cells[0].name, quiet=True)["accuracy"] == accuracy(here, cells[0])

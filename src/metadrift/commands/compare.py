@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.comparison import gather, saved_grid
+from metadrift.errors import UsageError
+from metadrift.experiments.comparison import gather, refuse_other_grid
 from metadrift.experiments.display import ComparisonDisplay
 from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores, run_locally
 from metadrift.experiments.on_ray import run_on_ray
+from metadrift.experiments.progress import progress_of_all
 from metadrift.experiments.table import columns_of, markdown, notes_of, rows_of
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
 from metadrift.storage.files import write_atomically, write_json
@@ -76,12 +77,15 @@ def run_grid(
 ) -> int:
     """Run a comparison in its folder, here or on a Ray cluster; 1 when a run failed."""
     cells = grid.cells()
-    _claim(grid, folder)
+    refuse_other_grid(grid, folder)
+    table = progress_of_all(cells, folder, here=ray_address is None)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "grid.json", grid.to_json())
     show = ComparisonDisplay(quiet)
     if ray_address is None:
-        table = run_locally(cells, folder, workers, show)
+        run_locally(table, folder, workers, show)
     else:
-        table = run_on_ray(cells, folder, ray_address, show)
+        run_on_ray(table, folder, ray_address, show)
     show.close(table)
     result = gather(grid, folder)
     write_atomically(folder / "table.md", markdown(result))
@@ -108,17 +112,6 @@ def _grid(arguments: CompareArguments) -> Grid:
         reference=reference,
         settings=settings_of(RunConfig(**vars(arguments.run))),
     )
-
-
-def _claim(grid: Grid, folder: Path) -> None:
-    """Write what is compared, or see that the folder holds the same settings."""
-    file = folder / "grid.json"
-    if file.is_file() and saved_grid(folder).settings != grid.settings:
-        raise MetadriftError(
-            f"{folder} holds a comparison with other settings; choose another --name"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(file, grid.to_json())
 
 
 def _print(result: dict[str, Any], folder: Path) -> None:

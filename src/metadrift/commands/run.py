@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.experiments.table import percent
 from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.storage.files import is_folder_name
 from metadrift.storage.terminal import print_table
@@ -44,10 +45,11 @@ def run(words: list[str]) -> int:
     from metadrift.distributed.group import joined
     from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import start
+    from metadrift.streams import load_benchmark
 
     keep_freed_memory()
     config = arguments.run
-    name = arguments.name or default_name(config)
+    name = arguments.name or default_name(config, load_benchmark(config.benchmark).name)
     if not is_folder_name(name):
         raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
     with joined() as group:
@@ -83,8 +85,7 @@ def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
             _show(summary, run, json)
 
 
-def default_name(config: RunConfig) -> str:
-    benchmark = Path(config.benchmark).stem
+def default_name(config: RunConfig, benchmark: str) -> str:
     return f"{config.method}-{config.learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
 
 
@@ -117,16 +118,16 @@ def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
 
 
 def _print_accuracy(summary: dict[str, Any]) -> None:
-    def percent(scored: dict[str, Any]) -> str:
-        return f"{100 * scored['mean']:.1f} ± {100 * scored['ci95']:.1f}"
-
     accuracy = summary["accuracy"]
     domains = accuracy["per_domain"].items()
     marked = mark_of(summary["method"], summary["oracle"])
     print_table(
         ["domain", "accuracy %", "tasks"],
-        [[name, percent(scored), str(scored["tasks"])] for name, scored in domains],
+        [
+            [name, percent(scored["mean"], scored["ci95"]), str(scored["tasks"])]
+            for name, scored in domains
+        ],
         f"{summary['method']}{marked} with {summary['learner']}",
         right=["accuracy %", "tasks"],
-        last=["mean", percent(accuracy), ""],
+        last=["mean", percent(accuracy["mean"], accuracy["ci95"]), ""],
     )

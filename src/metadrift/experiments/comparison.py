@@ -8,8 +8,11 @@ from typing import Any
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
-from metadrift.experiments.grid import Grid, parse_grid
+from metadrift.experiments.grid import Cell, Grid, parse_grid
+from metadrift.runs.build import plan
 from metadrift.runs.config import mark_of
+from metadrift.runs.folder import is_unused, refuse_other_result
+from metadrift.runs.resolve import FREE, refuse_difference, resolved
 from metadrift.storage.files import write_json
 from metadrift.storage.reading import read_json
 
@@ -29,7 +32,7 @@ def collect(grid: Grid, folder: Path) -> dict[str, Any]:
         file = folder / cell.name / "summary.json"
         if file.is_file():
             key = (cell.variant, cell.learner, cell.shots, cell.seed)
-            summaries[key] = read_json(file)
+            summaries[key] = _result_of(cell, file)
         else:
             missing.append(cell.name)
     rows = [
@@ -40,6 +43,37 @@ def collect(grid: Grid, folder: Path) -> dict[str, Any]:
         if any(key[:3] == (variant, learner, shots) for key in summaries)
     ]
     return {**grid.to_json(), "rows": rows, "missing": missing}
+
+
+def _result_of(cell: Cell, file: Path) -> dict[str, Any]:
+    """A run's summary, which must be of its cell's settings."""
+    summary = read_json(file)
+    if "settings" in summary:  # earlier versions did not say
+        try:
+            benchmark = plan(cell.config)
+        except MetadriftError:  # the benchmark's own file is gone, so nobody can say
+            return summary
+        refuse_other_result(file.parent, resolved(cell.config, benchmark), benchmark)
+    return summary
+
+
+def refuse_other_grid(grid: Grid, folder: Path) -> None:
+    """Raise when a folder holds runs of a comparison with other settings."""
+    if not (folder / "grid.json").is_file():
+        return
+    saved = saved_grid(folder)
+    if all(is_unused(folder / cell.name) for cell in saved.cells()):
+        return
+    before, now = (_flat(one.settings or {}) for one in (saved, grid))
+    way_out = f"choose another --name, or remove {folder}"
+    refuse_difference(str(folder), before, now, way_out)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by their full names, without those that no result depends on."""
+    rows = [(k, v) if isinstance(v, dict) else ("", {k: v}) for k, v in settings.items()]
+    flat = {f"{group}.{k}".lstrip("."): v for group, table in rows for k, v in table.items()}
+    return {name: value for name, value in flat.items() if name not in FREE}
 
 
 def saved_grid(folder: Path) -> Grid:

@@ -55,8 +55,11 @@ def counts(runs: list[Progress]) -> str:
     Examples
     --------
     >>> from metadrift.experiments.grid import Grid
+    >>> from metadrift.streams import load_benchmark
     >>> cells = Grid("two", {"mir": {"method": "mir"}}, seeds=(0, 1)).cells()
-    >>> counts([Progress(cells[0], 10), Progress(cells[1], 10, "running")])
+    >>> runs = [Progress(cell, cell.config, load_benchmark("builtin")) for cell in cells]
+    >>> runs[1].state = "running"
+    >>> counts(runs)
     '2 runs: 1 running, 1 waiting'
     """
     states = Counter(run.state for run in runs)

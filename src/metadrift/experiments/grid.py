@@ -162,7 +162,7 @@ class Grid:
 
 def settings_of(config: RunConfig) -> dict[str, Any]:
     """The settings of a configuration as a table, without what a grid sets itself."""
-    table = tomllib.loads(to_toml(config))
+    table = _placed(tomllib.loads(to_toml(config)), Path())
     return {k: v for k, v in table.items() if k not in ("method", "learner", "shots", "seed")}
 
 
@@ -173,7 +173,24 @@ def load_grid(path: Path) -> Grid:
         table = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MetadriftError(f"comparison {path} cannot be read: {error}") from None
+    settings, variants = table.get("settings"), table.get("variants")
+    if isinstance(settings, dict):
+        table["settings"] = _placed(settings, path.parent)
+    if isinstance(variants, list):
+        rows = [_placed(row, path.parent) if isinstance(row, dict) else row for row in variants]
+        table["variants"] = rows
     return parse_grid(table, str(path), path.stem)
+
+
+def _placed(settings: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Settings whose paths, which count from `base`, hold from anywhere."""
+    benchmark, data = settings.get("benchmark"), settings.get("data")
+    found = dict(settings)
+    if isinstance(benchmark, str) and benchmark.endswith(".toml"):
+        found["benchmark"] = str((base / benchmark).resolve())
+    if isinstance(data, str):
+        found["data"] = str((base / data).resolve())
+    return found
 
 
 def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:

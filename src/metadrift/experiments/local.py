@@ -7,17 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from metadrift.experiments.grid import Cell
 from metadrift.experiments.progress import (
     Progress,
     as_interrupt,
     is_finished,
-    progress_of_all,
     read_progress,
     write_config,
 )
@@ -54,23 +52,21 @@ def _usable() -> list[int]:
 
 
 def run_locally(
-    cells: Sequence[Cell],
+    table: list[Progress],
     folder: Path,
     workers: int,
     show: Callable[[list[Progress]], None],
     poll: float = 0.5,
-) -> list[Progress]:
-    """Run every cell that is not finished yet; a failed one does not stop the others.
+) -> None:
+    """Do every run that is not finished yet; a failed one does not stop the others.
 
     A run that was interrupted goes on from its last checkpoint. Each process gets its share of the
     cores (see `core_shares`) and as many threads, unless the run's own settings name a number.
     """
-    table = progress_of_all(cells, folder)
     waiting = [entry for entry in table if entry.state == "waiting"]
     # Asked to stop, this process must live on until its runs have saved themselves.
     with as_interrupt(signal.SIGTERM):
         _work(waiting, folder, core_shares(workers), lambda: show(table), poll)
-    return table
 
 
 @dataclass
@@ -94,7 +90,7 @@ def _work(
                 entry = waiting.pop(0)
                 entry.state = "running"
                 mine = free.pop(0)
-                running.append(_Running(entry, _begin(entry.cell, folder, mine), mine))
+                running.append(_Running(entry, _begin(entry, folder, mine), mine))
             time.sleep(poll)
             for run in list(running):
                 read_progress(run.entry, folder)
@@ -110,9 +106,9 @@ def _work(
             run.process.wait()
 
 
-def _begin(cell: Cell, folder: Path, cores: list[int]) -> subprocess.Popen[bytes]:
-    home = write_config(cell, folder)
-    threads = cell.config.threads or len(cores) or 1
+def _begin(entry: Progress, folder: Path, cores: list[int]) -> subprocess.Popen[bytes]:
+    threads = entry.cell.config.threads or len(cores) or 1
+    home = write_config(entry, folder, threads)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with open(home / "log.txt", "ab") as log:
         process = subprocess.Popen(
@@ -135,4 +131,5 @@ def _end(entry: Progress, folder: Path, code: int) -> None:
     entry.state = "failed"
     said = (folder / entry.cell.name / "log.txt").read_text(encoding="utf-8", errors="replace")
     lines = said.strip().splitlines()
-    entry.reason = lines[-1] if lines else f"ended with code {code}"
+    reason = lines[-1] if lines else f"ended with code {code}"
+    entry.reason = reason.removeprefix("metadrift resume: ")  # which nobody has typed

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.grid import Cell
 from metadrift.experiments.progress import (
     Progress,
     as_interrupt,
     is_finished,
-    progress_of_all,
     read_progress,
     write_config,
 )
@@ -30,18 +28,17 @@ _SAVE = 60.0  # seconds in which a run that is asked to stop writes its checkpoi
 
 
 def run_on_ray(
-    cells: Sequence[Cell],
+    table: list[Progress],
     folder: Path,
     address: str,
     show: Callable[[list[Progress]], None],
     poll: float = 0.5,
-) -> list[Progress]:
-    """Run every cell that is not finished yet; a failed one does not stop the others.
+) -> None:
+    """Do every run that is not finished yet; a failed one does not stop the others.
 
     A run declares as many CPUs as it has threads (one, unless --threads says more) and, with
     --device cuda, one GPU.
     """
-    table = progress_of_all(cells, folder)
     ray = _connect(address)
     try:
         _check_room(ray, [entry.cell.config for entry in table if entry.state == "waiting"])
@@ -49,7 +46,6 @@ def run_on_ray(
             _work(ray, table, folder.resolve(), lambda: show(table), poll)
     finally:
         ray.shutdown()
-    return table
 
 
 def _work(
@@ -60,9 +56,10 @@ def _work(
     try:
         for entry in table:
             if entry.state == "waiting":
-                home, config = write_config(entry.cell, folder), entry.cell.config
+                config, threads = entry.cell.config, entry.cell.config.threads or 1
+                home = write_config(entry, folder, threads)
                 task = start.options(name=entry.cell.name, **_resources(config))
-                pending[task.remote(str(home), config.threads or 1)] = entry
+                pending[task.remote(str(home), threads)] = entry
         while pending:
             ended, _ = ray.wait(list(pending), timeout=poll)
             for entry in pending.values():

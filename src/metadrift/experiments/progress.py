@@ -5,15 +5,21 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
-from metadrift.runs.build import plan
-from metadrift.runs.config import load_config, to_toml
+from metadrift.runs.config import RunConfig
+from metadrift.runs.folder import (
+    is_unused,
+    refuse_other_result,
+    refuse_other_run,
+    write_settings,
+)
+from metadrift.runs.folder_lock import folder_lock
+from metadrift.runs.prepare import prepared
 from metadrift.runs.record import read_last_line
-from metadrift.storage.files import write_atomically
+from metadrift.streams import Benchmark
 
 
 @dataclass
@@ -21,37 +27,55 @@ class Progress:
     """How far one run of a comparison is."""
 
     cell: Cell
-    steps: int
-    """How many there are in all."""
+    config: RunConfig
+    benchmark: Benchmark
     state: str = "waiting"  # waiting, running, done, failed
     step: int = 0
     accuracy: float = float("nan")
     reason: str = ""
 
+    @property
+    def steps(self) -> int:
+        """How many there are in all."""
+        return self.benchmark.steps
 
-def progress_of_all(cells: Sequence[Cell], folder: Path) -> list[Progress]:
-    """Every run; those with a summary are done and are never repeated."""
-    found = []
+
+def progress_of_all(cells: Sequence[Cell], folder: Path, here: bool = True) -> list[Progress]:
+    """Every run, checked before any is begun; nothing is written.
+
+    Those with a result are done and are never repeated. A result, or a run that has begun, of other
+    settings than its cell's is refused. `here` is False when other machines do the runs.
+    """
+    table: list[Progress] = []
+    checked: dict[str, tuple[RunConfig, Benchmark]] = {}
     for cell in cells:
-        steps = plan(cell.config).steps
-        done = is_finished(cell, folder)
-        found.append(Progress(cell, steps, "done" if done else "waiting", steps if done else 0))
-    return found
+        # Seeds differ in nothing that could be refused.
+        alike = repr(replace(cell.config, seed=0))
+        if alike not in checked:
+            checked[alike] = prepared(cell.config, here=here)
+        config, benchmark = checked[alike]
+        entry = Progress(cell, replace(config, seed=cell.seed), benchmark)
+        home = folder / cell.name
+        if is_finished(cell, folder):
+            entry.state, entry.step = "done", entry.steps
+            refuse_other_result(home, entry.config, benchmark)
+        elif not is_unused(home):
+            refuse_other_run(home, entry.config, benchmark)
+        table.append(entry)
+    return table
 
 
 def is_finished(cell: Cell, folder: Path) -> bool:
     return (folder / cell.name / "summary.json").is_file()
 
 
-def write_config(cell: Cell, folder: Path) -> Path:
-    """Put the configuration into the run's folder, so that it can be begun or gone on with."""
-    home = folder / cell.name
-    config = home / "config.toml"
-    if config.is_file() and load_config(config) != cell.config:
-        # Begun under other settings: it would not be the run that the table names.
-        raise MetadriftError(f"{home} holds a run with other settings; choose another --name")
-    home.mkdir(parents=True, exist_ok=True)
-    write_atomically(config, to_toml(cell.config))
+def write_config(entry: Progress, folder: Path, threads: int) -> Path:
+    """Put the settings into the run's folder, unless it has begun; gives the folder."""
+    home = folder / entry.cell.name
+    if is_unused(home):
+        config = replace(entry.config, threads=entry.cell.config.threads or threads)
+        with folder_lock(home):
+            write_settings(home, config, entry.benchmark)
     return home
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from metadrift.errors import UsageError
 from metadrift.memory.gss import Gate
 
 MethodName = Literal[
@@ -34,6 +35,10 @@ class MemoryConfig:
     """M2D3: the share of memory that is divided evenly among the latent domains."""
     mapped: bool = False
     """Keep the stored images in a memory-mapped file of the run's folder instead of in RAM."""
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise UsageError(f"--memory.capacity must be at least 1, not {self.capacity}")
 
 
 @dataclass(frozen=True)

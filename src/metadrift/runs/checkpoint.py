@@ -23,7 +23,7 @@ from metadrift.errors import MetadriftError
 from metadrift.storage.files import new_folder, remove_unfinished
 from metadrift.storage.reading import read_json
 
-FORMAT = "metadrift-checkpoint/1"
+FORMAT = "metadrift-checkpoint/2"
 # What taking a state from foreign JSON and tensors may raise.
 DAMAGE: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError)
@@ -74,7 +74,13 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state that was saved, with the same tensors, arrays and values."""
     saved = read_json(path / "state.json", finite=False)
     if saved.get("format") != FORMAT:
-        raise MetadriftError(f"{path} is not a checkpoint of the format {FORMAT!r}")
+        found = saved.get("format")
+        if not isinstance(found, str) or not found.startswith("metadrift-checkpoint/"):
+            raise MetadriftError(f"{path} is not a checkpoint: its format is {found!r}")
+        raise MetadriftError(
+            f"{path} has the format {found!r}, and this version of metadrift reads {FORMAT!r}: go "
+            "on with the version that wrote it, or start a new run"
+        )
     try:
         tensors = load_file(path / "tensors.safetensors")
         state = _put_together(saved["state"], tensors)

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import tomllib
 import types
 import typing
@@ -18,6 +16,7 @@ from typing import Any, Literal
 from metadrift.detection.config import DetectionConfig
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
+from metadrift.storage import tables
 
 MethodOrStream = Literal[MethodName, "joint", "independent"]
 LearnerName = Literal["protonet", "anil", "maml", "ridge"]
@@ -90,9 +89,12 @@ class RunSettings:
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
 
     def __post_init__(self) -> None:
-        for name in ("queries", "test_tasks", "checkpoint_every", "keep", "log_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
+        whole = ("queries", "test_tasks", "checkpoint_every", "keep", "log_every")
+        least = dict.fromkeys(whole, 1) | {"stage_tasks": 0, "variance_every": 0, "threads": 1}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise UsageError(f"--{name.replace('_', '-')} must be at least {lowest}")
         if self.ways < 2:
             raise UsageError("--ways must be at least 2")
         if not 0 < self.scale <= 1:
@@ -135,21 +137,9 @@ def mark_of(method: str, oracle: bool) -> str:
     return " (upper bound)" if method in ("joint", "independent") else ""
 
 
-def config_sha256(config: RunConfig) -> str:
-    """A fingerprint of the settings, the same for the same settings."""
-    text = json.dumps(dataclasses.asdict(config), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def to_toml(config: RunConfig) -> str:
     """The configuration as TOML: plain values first, then a table for each group."""
-    values = dataclasses.asdict(config)
-    lines = [f"{key} = {_literal(v)}" for key, v in values.items() if not _skip(v)]
-    for group, table in values.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{group}]"]
-            lines += [f"{key} = {_literal(v)}" for key, v in table.items() if not _skip(v)]
-    return "\n".join(lines) + "\n"
+    return tables.to_toml(config)
 
 
 def from_toml(text: str, where: str = "config.toml") -> RunConfig:
@@ -169,24 +159,15 @@ def from_table(table: dict[str, Any], where: str) -> RunConfig:
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read a configuration file."""
+    """Read a configuration file; a benchmark file and a data folder in it count from its place."""
     try:
-        return from_toml(path.read_text(encoding="utf-8"), str(path))
+        config = from_toml(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise MetadriftError(f"configuration {path} cannot be read: {error}") from None
-
-
-def _skip(value: Any) -> bool:
-    return value is None or isinstance(value, dict)  # TOML has no null: leaving out says the same
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    # JSON text is TOML text, but for the delete character, which TOML wants escaped.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    benchmark, data = config.benchmark, config.data
+    if benchmark.endswith(".toml"):
+        benchmark = str(path.parent / benchmark)
+    return dataclasses.replace(config, benchmark=benchmark, data=data and path.parent / data)
 
 
 def _build(kind: type, table: dict[str, Any], where: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.resolve import BENCHMARK, CONFIG
 from metadrift.storage.lock import lock
 
 LOCK = ".lock"
@@ -32,14 +33,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def is_empty(folder: Path) -> bool:
-    """Nothing but what a program that was killed at once may have left."""
-    names = [entry.name for entry in folder.iterdir()] if folder.exists() else []
-    return all(name == LOCK or name.startswith(".config.toml.") for name in names)
-
-
 def _remove_half_written(folder: Path) -> None:
     """What a killed program left of the files that are renamed when whole."""
-    for name in ("config.toml", "summary.json"):
+    for name in (CONFIG, BENCHMARK, "summary.json"):
         for path in folder.glob(f".{name}.*"):
             path.unlink(missing_ok=True)

@@ -25,16 +25,25 @@ from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
 from metadrift.runs.checkpoint import checkpoints
-from metadrift.runs.config import RunConfig, load_config, to_toml
-from metadrift.runs.folder_lock import folder_lock, is_empty
+from metadrift.runs.config import RunConfig
+from metadrift.runs.folder import (
+    is_unused,
+    read_settings,
+    refuse_other_run,
+    refuse_taken,
+    write_settings,
+)
+from metadrift.runs.folder_lock import folder_lock
 from metadrift.runs.guard import WeightGuard
+from metadrift.runs.prepare import prepared
 from metadrift.runs.progress import RunProgress
-from metadrift.runs.record import Recorder
+from metadrift.runs.record import Recorder, versions
+from metadrift.runs.resolve import depends_on
 from metadrift.runs.saving import RunState, Saver
 from metadrift.runs.signals import stop_signals
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
 from metadrift.runs.tensorboard import TensorBoardWriter
-from metadrift.storage.files import is_folder_name, write_atomically, write_json
+from metadrift.storage.files import write_json
 from metadrift.storage.reading import read_json
 from metadrift.streams import open_packs
 from metadrift.streams.prefetch import Prefetch
@@ -56,15 +65,13 @@ def start(
     Of a group of processes all call this; the leading one writes the folder.
     """
     group = group or Group()
-    # A wrong benchmark or a missing pack is said before anything is written.
     if group.leads:
-        _refuse_taken(folder)
-    benchmark = plan(config, group)
-    scored_domains(config, benchmark, open_packs(benchmark, config.data, config.size))
+        refuse_taken(folder)
+    settings = prepared(config, group)
     with folder_lock(folder) if group.leads else nullcontext():
         if group.leads:
-            _refuse_taken(folder)
-            write_atomically(folder / "config.toml", to_toml(config))
+            refuse_taken(folder)
+            write_settings(folder, *settings)
         group.wait()
         return _carry_on(folder, quiet, group)
 
@@ -75,24 +82,15 @@ def go_on(folder: Path, quiet: bool = False, group: Group | None = None) -> dict
     The group may have another number of processes than the one that began the run.
     """
     group = group or Group()
-    if not (folder / "config.toml").is_file():
-        raise MetadriftError(f"{folder} is not a run's folder: it has no config.toml")
     if (folder / "summary.json").is_file():
         return read_json(folder / "summary.json")
+    read_settings(folder)
     with folder_lock(folder) if group.leads else nullcontext():
         return _carry_on(folder, quiet, group)
 
 
-def _refuse_taken(folder: Path) -> None:
-    if not is_empty(folder):
-        raise MetadriftError(
-            f"{folder} exists already: `metadrift resume {folder}` goes on with it, another --name "
-            "begins a new run"
-        )
-
-
 def _carry_on(folder: Path, quiet: bool, group: Group) -> dict[str, Any]:
-    config = load_config(folder / "config.toml")
+    config = read_settings(folder)
     if config.method == "independent":
         return _independent(config, folder, quiet, group)
     return _Run(config, folder, quiet, group).finish()
@@ -105,15 +103,12 @@ def _independent(config: RunConfig, folder: Path, quiet: bool, group: Group) -> 
     packs = open_packs(benchmark, config.data, config.size)
     for domain in scored_domains(config, benchmark, packs):
         alone = replace(config, method="sequential", only=domain, stage_tasks=0)
-        if not is_folder_name(domain):
-            raise MetadriftError(
-                f"independent training keeps each domain in a folder of its name, and {domain!r} "
-                "cannot be one"
-            )
         home = folder / "domains" / domain
-        (begin,) = group.tell([not (home / "config.toml").is_file()])
+        (begin,) = group.tell([is_unused(home)])
+        if not begin:
+            refuse_other_run(home, *prepared(alone, group))
         summaries[domain] = start(alone, home, quiet, group) if begin else go_on(home, quiet, group)
-    summary = merge_independent(config, summaries)
+    summary = merge_independent(config, benchmark, summaries)
     if group.leads:
         write_json(folder / "summary.json", summary)
     return summary
@@ -129,10 +124,16 @@ class _Run:
         self.recorder = Recorder(folder, config.log_every, writes=group.leads)
         self.board = TensorBoardWriter(folder) if config.tensorboard and group.leads else None
         self.state = RunState()
-        self.saver = Saver(folder, config.keep, config.seed, group, self.parts, self.recorder)
+        self.settings = depends_on(config, self.parts.benchmark)
+        self.saver = Saver(
+            folder, config.keep, config.seed, group, self.parts, self.recorder, self.settings
+        )
         self.guard = WeightGuard(self.parts.learner)
         damaged = self.saver.load(self.state)
         done = self.state.step
+        self.recorder.event(
+            done, "resumed" if done else "began", versions=versions(), processes=group.size
+        )
         self.progress = RunProgress(len(self.parts.stream), done, quiet or not group.leads)
         self.progress.say(f"{self.folder}: {self.parts.benchmark.describe()}")
         for error in damaged:
@@ -153,7 +154,7 @@ class _Run:
             self.progress.close()
             if self.board:
                 self.board.close()
-        summary = summarise(self.config, self.parts, accuracy, self.state)
+        summary = summarise(self.config, self.settings, self.parts, accuracy, self.state)
         if not self.group.leads:
             return summary
         write_json(self.folder / "summary.json", summary)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from metadrift import __version__
 from metadrift.errors import MetadriftError
 from metadrift.methods.base import StepRecord
 from metadrift.storage.files import plain
@@ -90,6 +95,16 @@ class Recorder:
             return
         with open(self._files[name], "ab") as file:
             file.write((json.dumps(plain(line), allow_nan=False) + "\n").encode())
+
+
+def versions() -> dict[str, str]:
+    """What computes the numbers."""
+    return {
+        "metadrift": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def read_lines(path: Path, damaged: list[str] | None = None) -> list[dict[str, Any]]:

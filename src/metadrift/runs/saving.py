@@ -20,7 +20,8 @@ from metadrift.runs.checkpoint import (
     save_checkpoint,
     steps_of,
 )
-from metadrift.runs.record import Recorder
+from metadrift.runs.record import Recorder, versions
+from metadrift.runs.resolve import CONFIG, OtherSettingsError, refuse_difference
 
 
 @dataclass
@@ -51,6 +52,8 @@ class Saver:
         The run's; a memory that is dealt out to another number of processes draws from it.
     group, parts, recorder
         The processes, and what a checkpoint holds and restores.
+    settings
+        Everything that the run's numbers follow from; a checkpoint of other settings is refused.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class Saver:
         group: Group,
         parts: Parts,
         recorder: Recorder,
+        settings: dict[str, Any],
     ) -> None:
         self.folder = folder / "checkpoints"
         self.keep, self.seed = keep, seed
         self.group, self.parts, self.recorder = group, parts, recorder
+        self.settings = settings
         self._newest: int | None = None  # the step of the newest checkpoint
 
     def save(self, state: RunState) -> Path:
@@ -78,6 +83,8 @@ class Saver:
             self.recorder.event(state.step, "checkpoint")
             values = {
                 "step": state.step,
+                "settings": self.settings,
+                "versions": versions(),
                 "processes": self.group.size,
                 "stages": state.stages,
                 "reports": state.reports,
@@ -120,6 +127,8 @@ class Saver:
         """Take up a checkpoint; gives what is wrong with it, if anything is."""
         try:
             self._restore(path, load_checkpoint(path), state)
+        except OtherSettingsError:
+            raise  # not a damage: an older checkpoint would not fit any better
         except MetadriftError as error:
             return error
         except DAMAGE as error:
@@ -127,6 +136,12 @@ class Saver:
         return None
 
     def _restore(self, path: Path, saved: dict[str, Any], state: RunState) -> None:
+        home = path.parent.parent
+        way_out = (
+            f"put it back in {home / CONFIG}, or start a new run with "
+            f"`metadrift run --config {home / CONFIG} --name OTHER`"
+        )
+        refuse_difference(str(home), saved["settings"], self.settings, way_out)
         step, steps = int(saved["step"]), len(self.parts.stream)
         if not 0 <= step <= steps:
             raise MetadriftError(f"{path} is of step {step}, but the stream has {steps}")

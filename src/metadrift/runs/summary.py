@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
-import platform
 import sys
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
 
-from metadrift import __version__
 from metadrift.evaluation.detection import score_detection
 from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
 from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts
-from metadrift.runs.config import RunConfig, config_sha256
+from metadrift.runs.config import RunConfig
+from metadrift.runs.record import versions
+from metadrift.runs.resolve import depends_on, fingerprint
 from metadrift.runs.saving import RunState
+from metadrift.streams import Benchmark
 
 
 def summarise(
-    config: RunConfig, parts: Parts, accuracy: dict[str, DomainAccuracy], state: RunState
+    config: RunConfig,
+    settings: dict[str, Any],
+    parts: Parts,
+    accuracy: dict[str, DomainAccuracy],
+    state: RunState,
 ) -> dict[str, Any]:
-    """Put the numbers together."""
+    """Put the numbers together; `settings` is everything that they follow from."""
     return {
-        **_head(config, parts.benchmark.steps),
+        **_head(config, settings, parts.benchmark.steps),
         **_accuracy(accuracy),
         "stages": state.stages,
         **_kept(parts, state.stages),
@@ -44,13 +48,19 @@ def summarise(
     }
 
 
-def merge_independent(config: RunConfig, summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def merge_independent(
+    config: RunConfig, benchmark: Benchmark, summaries: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     """One summary of the runs that each had one domain."""
     each = {name: s["accuracy"]["per_domain"][name] for name, s in summaries.items()}
-    unknown = np.empty(0)
-    scored = {n: DomainAccuracy(**row, per_task=unknown) for n, row in each.items()}
+    scored = {
+        name: DomainAccuracy(
+            row["mean"], math.nan if row["ci95"] is None else row["ci95"], row["tasks"], np.empty(0)
+        )
+        for name, row in each.items()
+    }
     return {
-        **_head(config, sum(s["steps"] for s in summaries.values())),
+        **_head(config, depends_on(config, benchmark), sum(s["steps"] for s in summaries.values())),
         **_accuracy(scored),
         "stages": [],
         "forgetting": None,  # no learner leaves its domain
@@ -75,14 +85,14 @@ def shares_by_domain(parts: Parts) -> dict[str, float]:
     return {name: counts[name] / len(steps) for name in parts.truth.domains}
 
 
-def _head(config: RunConfig, steps: int) -> dict[str, Any]:
+def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, Any]:
     oracle = config.method == "balanced-oracle" or config.labels == "oracle"
     return {
         "method": config.method,
         "oracle": oracle,
         "learner": config.learner,
-        "benchmark": config.benchmark,
-        "scale": config.scale,
+        "benchmark": settings["benchmark"],
+        "scale": settings["scale"],
         "ways": config.ways,
         "shots": config.shots,
         "queries": config.queries,
@@ -90,13 +100,9 @@ def _head(config: RunConfig, steps: int) -> dict[str, Any]:
         "split": config.split,
         "normalisation": config.learn.normalisation,
         "steps": steps,
-        "versions": {
-            "metadrift": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "config_sha256": config_sha256(config),
+        "versions": versions(),
+        "settings": settings,
+        "config_sha256": fingerprint(settings),
     }
 
 

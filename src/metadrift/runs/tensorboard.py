@@ -8,17 +8,22 @@ from typing import Any
 from metadrift.errors import UsageError
 
 
+def writer_class() -> Any:
+    """TensorBoard's own writer, where it is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UsageError(
+            "--tensorboard needs the extra: pip install 'metadrift[tensorboard]'"
+        ) from None
+    return SummaryWriter
+
+
 class TensorBoardWriter:
     """Writes each line of metrics as scalars into `folder/tensorboard`."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise UsageError(
-                "--tensorboard needs the extra: pip install 'metadrift[tensorboard]'"
-            ) from None
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
+        self._writer: Any = writer_class()(str(folder / "tensorboard"))
 
     def show(self, line: dict[str, Any]) -> None:
         for name, value in line.items():

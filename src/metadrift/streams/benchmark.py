@@ -9,18 +9,25 @@ one's own goes by its path and looks the same:
     domain = "porch"             # a name for the tables
     steps = 2000
     pack = "packs/porch"         # optional: a folder beside this file; else found by its name
+
+A run writes the benchmark that it uses into its folder, in the same form, with three more keys:
+`name`, `scale` (what the steps are of the full ones) and `[pinned.DOMAIN]` (which pack it was, by
+content; see pinned.py). A pack with other content is refused.
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.files import is_folder_name
+from metadrift.storage.tables import to_toml
+from metadrift.streams.pinned import PackIdentity, parse_pinned, refuse_others
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Benchmark:
     packs: str | dict[str, Path]
     """"builtin" for the generated domains, else the folder of each domain that names one."""
     scale: float = 1.0
+    pinned: dict[str, PackIdentity] = field(default_factory=dict)
+    """The content that a domain's pack must have, for the domains that are pinned."""
 
     @property
     def steps(self) -> int:
@@ -79,6 +88,33 @@ class Benchmark:
         """This domain alone, for as many steps as it has here: independent training."""
         steps = sum(s.steps for s in self.segments if s.domain == domain)
         return replace(self, segments=(Segment(domain, steps),))
+
+    def pinned_to(self, packs: dict[str, Pack]) -> Benchmark:
+        """The same on exactly these packs, wherever it is read from."""
+        found = {name: packs[name] for name in self.domains}
+        places = {name: pack.path.resolve() for name, pack in found.items()}
+        return replace(
+            self,
+            packs="builtin" if self.packs == "builtin" else places,
+            pinned={name: PackIdentity.of(pack) for name, pack in found.items()},
+        )
+
+    def to_toml(self) -> str:
+        """The benchmark as a file, which `load_benchmark` reads back."""
+        places = self.packs if isinstance(self.packs, dict) else {}
+        rows = [asdict(s) | {"pack": places.get(s.domain)} for s in self.segments]
+        return to_toml(
+            {
+                "name": self.name,
+                "title": self.title,
+                "packs": "builtin" if self.packs == "builtin" else "data",
+                "memory": self.memory,
+                "tasks_per_step": self.tasks_per_step,
+                "scale": self.scale,
+                "segments": rows,
+                "pinned": self.pinned,
+            }
+        )
 
     def describe(self) -> str:
         stays = ", ".join(f"{s.domain} {s.steps}" for s in self.segments)
@@ -141,6 +177,7 @@ def open_packs(
             f"the packs of benchmark {benchmark.name!r} differ in image size ({listed}); "
             "import them with one --size into one data folder"
         )
+    refuse_others(benchmark.pinned, packs)
     return packs
 
 
@@ -152,7 +189,8 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise wrong(f"not TOML: {error}") from None
-    unknown = set(table) - {"title", "packs", "memory", "tasks_per_step", "segments"}
+    known = {"name", "title", "packs", "memory", "tasks_per_step", "scale", "segments", "pinned"}
+    unknown = set(table) - known
     if unknown:
         raise wrong(f"unknown key {sorted(unknown)[0]!r}")
     rows = table.get("segments")
@@ -174,6 +212,11 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
     kind = table.get("packs", "data")
     if kind not in ("data", "builtin"):
         raise wrong(f'packs must be "data" or "builtin", not {kind!r}')
+    name, scale = table.get("name", name), table.get("scale", 1.0)
+    if not isinstance(name, str) or not is_folder_name(name):
+        raise wrong(f"name must be a plain name in quotes, not {name!r}")
+    if type(scale) not in (int, float) or not 0 < scale <= 1:
+        raise wrong(f"scale must be above 0 and at most 1, not {scale!r}")
     return Benchmark(
         name=name,
         title=str(table.get("title", name)),
@@ -181,6 +224,8 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
         memory=_whole(table, "memory", 300, where),
         tasks_per_step=_whole(table, "tasks_per_step", 2, where),
         packs="builtin" if kind == "builtin" else packs,
+        scale=float(scale),
+        pinned=parse_pinned(table.get("pinned", {}), where),
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import subprocess
 import sys
@@ -58,9 +59,15 @@ class Recipe:
             "" if usual else f"-{self.classes}x{self.images}"
         )
 
-    @property
-    def source(self) -> str:
-        return f"metadrift built-in, version {VERSION}, {self.folder}"
+    def source(self, name: str) -> str:
+        """Everything that decides the bytes of the pack of this name."""
+        tools = _tools(name)
+        return f"metadrift built-in, version {VERSION}, {self.folder}{tools and f', {tools}'}"
+
+    def cached(self, name: str) -> str:
+        """The pack's folder in the cache; packs of different bytes have different ones."""
+        tools = _tools(name)
+        return f"{name}-{hashlib.sha256(tools.encode()).hexdigest()[:12]}" if tools else name
 
     def splits(self) -> list[Split]:
         """60 % of the classes for training, 16 % for validation, the rest for the test."""
@@ -71,6 +78,12 @@ class Recipe:
             ("test", self.classes - train - val),
         )
         return [split for split, count in counts for _ in range(count)]
+
+
+def _tools(name: str) -> str:
+    """What a domain is drawn with beside our own code and numpy: nothing but for the glyphs."""
+    module = importlib.import_module(f"metadrift.data.synthetic.{name}")
+    return str(module.drawn_with()) if hasattr(module, "drawn_with") else ""
 
 
 def draw(name: str, recipe: Recipe, numbers: Iterable[int]) -> list[NDArray[np.uint8]]:

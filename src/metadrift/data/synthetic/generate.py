@@ -68,20 +68,21 @@ def ensure_builtin(
         raise UsageError(f"the packs need at least 1 worker, not {workers}")
     home = cache_folder() / recipe.folder if folder is None else Path(folder)
     whole = _is_whole if folder is None else _is_there
-    if any(not whole(home / name, name, recipe) for name in names):
+    # In the cache every pack has a folder for each thing that decides its bytes.
+    place = {name: home / (recipe.cached(name) if folder is None else name) for name in names}
+    if any(not whole(place[name], name, recipe) for name in names):
         try:
             home.mkdir(parents=True, exist_ok=True)
             with lock(home / ".lock", f"the packs in {home} are being made", PATIENCE):
                 # Whoever held the lock before may have made them, or have died half way.
-                wanted = [name for name in names if not whole(home / name, name, recipe)]
-                missing = list(dict.fromkeys(wanted))
-                _make_all(home, missing, recipe, workers or os.cpu_count() or 1, progress)
+                missing = {n: p for n, p in place.items() if not whole(p, n, recipe)}
+                _make_all(missing, recipe, workers or os.cpu_count() or 1, progress)
         except OSError as error:
             raise MetadriftError(
                 f"{home} cannot be written: {error.strerror or error}; "
                 "set METADRIFT_CACHE to another folder"
             ) from None
-    return [_open(home / name, name, recipe) for name in names]
+    return [_open(place[name], name, recipe) for name in names]
 
 
 def cache_folder() -> Path:
@@ -108,8 +109,7 @@ def _is_whole(path: Path, name: str, recipe: Recipe) -> bool:
 
 
 def _make_all(
-    home: Path,
-    names: list[str],
+    names: dict[str, Path],
     recipe: Recipe,
     workers: int,
     progress: Callable[[int], None] | None,
@@ -118,12 +118,11 @@ def _make_all(
         return
     total = len(names) * recipe.classes
     with Bar(f"drawing {', '.join(names)}", total, "classes", quiet=progress is not None) as bar:
-        _make(home, names, recipe, workers, progress or bar.advance)
+        _make(names, recipe, workers, progress or bar.advance)
 
 
 def _make(
-    home: Path,
-    names: list[str],
+    names: dict[str, Path],
     recipe: Recipe,
     workers: int,
     progress: Callable[[int], None],
@@ -132,7 +131,7 @@ def _make(
     if workers == 1:
         for name in names:
             drawn = (images for n in range(recipe.classes) for images in draw(name, recipe, [n]))
-            _write(home, name, recipe, drawn, progress)
+            _write(names[name], name, recipe, drawn, progress)
         return
     with ThreadPoolExecutor(workers) as pool:
         jobs = {
@@ -142,13 +141,13 @@ def _make(
         try:
             for name in names:
                 drawn = (images for job in jobs.pop(name) for images in job.result())
-                _write(home, name, recipe, drawn, progress)
+                _write(names[name], name, recipe, drawn, progress)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _write(
-    home: Path,
+    path: Path,
     name: str,
     recipe: Recipe,
     drawn: Iterable[NDArray[np.uint8]],
@@ -159,14 +158,15 @@ def _write(
             yield f"{name}-{number:03d}", split, images
             progress(1)
 
-    write_pack(home / name, name, rows(), source=recipe.source, licence="CC0-1.0", replace=True)
+    write_pack(path, name, rows(), source=recipe.source(name), licence="CC0-1.0", replace=True)
 
 
 def _open(path: Path, name: str, recipe: Recipe) -> Pack:
     pack = open_pack(path)
-    if (pack.name, pack.source) != (name, recipe.source):
+    source = recipe.source(name)
+    if (pack.name, pack.source) != (name, source):
         raise MetadriftError(
             f"{path} holds another pack ({pack.name!r} from {pack.source!r}, not {name!r} from "
-            f"{recipe.source!r}); choose another folder or remove it"
+            f"{source!r}); choose another folder or remove it"
         )
     return pack

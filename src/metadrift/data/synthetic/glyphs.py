@@ -6,12 +6,14 @@ or bold, and then shifts, turns, shears and bends it and thins or thickens its s
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import PIL
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, features
 
 from metadrift.data.synthetic.canvas import Array, added, fractal, keys, look, shrink, to_bytes
 
@@ -55,6 +57,16 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     ink = np.clip((depth - level) * 6.0 + 0.5, 0.0, 1.0)
     tone = rng.uniform(0.82, 1.0, (images, 1, 1))
     return to_bytes(shrink(1.0 - tone * ink, _SUPERSAMPLE))
+
+
+@cache
+def drawn_with() -> str:
+    """What beside the generator's version decides the bytes: the fonts, and what draws them."""
+    digest = hashlib.sha256()
+    for name in _FONTS:
+        digest.update((_folder() / f"{name}.ttf").read_bytes())
+    freetype = features.version_module("freetype2")
+    return f"Pillow {PIL.__version__}, FreeType {freetype}, fonts {digest.hexdigest()[:12]}"
 
 
 @cache

@@ -1,0 +1,102 @@
+"""A run's folder before its first step: its settings, and whether it can be taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from metadrift.errors import MetadriftError
+from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.config import RunConfig, load_config, to_toml
+from metadrift.runs.resolve import (
+    BENCHMARK,
+    CONFIG,
+    OtherSettingsError,
+    depends_on,
+    refuse_difference,
+)
+from metadrift.storage.files import write_atomically
+from metadrift.storage.reading import read_json
+from metadrift.streams import Benchmark, load_benchmark
+
+# What a run leaves behind that has not come to its first checkpoint.
+_BEGUN = re.compile(
+    r"\.lock|\.(config\.toml|benchmark\.toml|summary\.json)\..*|config\.toml|benchmark\.toml"
+    r"|(metrics|events)\.jsonl|memory(-\d+)?\.bin|log\.txt|report\.html|tensorboard|checkpoints"
+)
+
+_WAY_OUT = "choose another --name, or remove {folder}"
+
+
+def is_unused(folder: Path) -> bool:
+    """Whether nothing would be lost by starting a run here: no checkpoint, no result, no file of
+    somebody else's."""
+    if not folder.is_dir():
+        return not folder.exists()
+    if checkpoints(folder / "checkpoints") or not _settings_are_ours(folder):
+        return False
+    domains = folder / "domains"  # independent training: each domain has a run of its own
+    rest = [entry for entry in folder.iterdir() if entry != domains]
+    inside = [*domains.iterdir()] if domains.is_dir() else []
+    return all(_BEGUN.fullmatch(e.name) for e in rest) and all(is_unused(e) for e in inside)
+
+
+def _settings_are_ours(folder: Path) -> bool:
+    """False for a config.toml or benchmark.toml that a person wrote."""
+    if not (folder / BENCHMARK).is_file():
+        return not (folder / CONFIG).exists()
+    return b"[pinned." in (folder / BENCHMARK).read_bytes()
+
+
+def refuse_taken(folder: Path) -> None:
+    """Raise where a run has begun, or where something else lies."""
+    if is_unused(folder):
+        return
+    if (folder / CONFIG).is_file():
+        goes_on = f"`metadrift resume {folder}` goes on with it, another --name begins a new run"
+        raise MetadriftError(f"{folder} exists already: {goes_on}")
+    raise MetadriftError(f"{folder} exists already and is no run; choose another --name or --out")
+
+
+def write_settings(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
+    """Write what the run follows from; from here on nothing outside but its packs matters."""
+    write_atomically(folder / BENCHMARK, benchmark.to_toml())
+    write_atomically(folder / CONFIG, to_toml(config))
+
+
+def refuse_other_run(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
+    """Raise with the first setting in which the run in a folder is not the one asked for."""
+    there = read_settings(folder)
+    before = depends_on(there, load_benchmark(there.benchmark))
+    refuse_difference(
+        str(folder), before, depends_on(config, benchmark), _WAY_OUT.format(folder=folder)
+    )
+
+
+def refuse_other_result(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
+    """The same for a finished run, by what its summary says that it is of.
+
+    A benchmark that is not pinned leaves open which packs are meant.
+    """
+    before = read_json(folder / "summary.json").get("settings")
+    way_out = _WAY_OUT.format(folder=folder)
+    if not isinstance(before, dict):
+        raise OtherSettingsError(
+            f"{folder} does not say which settings its result is of, so an earlier version made "
+            f"it; {way_out}"
+        )
+    if not benchmark.pinned:
+        before = {key: value for key, value in before.items() if "pack " not in key}
+    refuse_difference(str(folder), before, depends_on(config, benchmark), way_out)
+
+
+def read_settings(folder: Path) -> RunConfig:
+    """The settings of the run in a folder."""
+    if not (folder / CONFIG).is_file():
+        raise MetadriftError(f"{folder} is not a run's folder: it has no {CONFIG}")
+    if not (folder / BENCHMARK).is_file():
+        raise MetadriftError(
+            f"{folder} has no {BENCHMARK}: it was begun by metadrift 0.1, and only that version "
+            f"goes on with it. `metadrift run --config {folder / CONFIG}` does the run anew"
+        )
+    return load_config(folder / CONFIG)
