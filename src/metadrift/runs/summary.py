@@ -19,7 +19,7 @@ from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts
-from metadrift.runs.config import RunConfig, config_sha256
+from metadrift.runs.config import RunConfig, config_sha256, describe_fresh
 from metadrift.runs.saving import RunState
 
 
@@ -89,6 +89,7 @@ def _head(config: RunConfig, steps: int) -> dict[str, Any]:
         "seed": config.seed,
         "split": config.split,
         "normalisation": config.learn.normalisation,
+        "fresh": describe_fresh(config.fresh, config.transform),
         "steps": steps,
         "versions": {
             "metadrift": __version__,
