@@ -20,7 +20,6 @@ import torch.nn.functional as F
 
 from metadrift.learners import frozen_statistics, task_gradients
 from metadrift.methods.m2d3_pets import M2D3PETS
-from metadrift.replay.base import gather
 from metadrift.runs.build import build
 from metadrift.runs.config import from_table
 
@@ -40,7 +39,7 @@ def main() -> None:
     parser.add_argument("--filters", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=200)
-    parser.add_argument("--stored", action="store_true", help="replay batches as they were stored")
+    parser.add_argument("--stored", action="store_true", help="train on tasks as they are stored")
     options = parser.parse_args()
     torch.set_num_threads(1)
     table = {
@@ -48,7 +47,7 @@ def main() -> None:
         "benchmark": "builtin" if options.data is None else "paper",
         "queries": 5,
         "learn": {"filters": options.filters},
-        "replay": {"augment": 0.0, "turn": 0.0} if options.stored else {},
+        "fresh": "off" if options.stored else "all",
     }
     for name in ("learner", "lr", "shots", "scale", "seed"):
         table[name] = getattr(options, name)
@@ -77,7 +76,7 @@ def measure(method: M2D3PETS, rng: np.random.Generator) -> np.ndarray:
     slots = [slot for label in memory.counts() for slot in memory.slots_of(label)]
     gradients, squares = [], []
     for slot in slots:
-        tasks = method.transform(gather(memory, [slot], [1.0])[0], rng).tasks
+        tasks = method.fresh_tasks.replayed_by(memory.buffer.get([slot]), rng)
         each = task_gradients(method.learner, tasks)
         gradients.append(each.mean(0).double())
         squares.append([*look(method, tasks), float(gradients[-1].square().sum())])

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 import tyro
 
 from metadrift.data.pack import Pack, open_pack
@@ -22,10 +23,10 @@ from metadrift.data.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate
 from metadrift.learners import MetaLearner, make_learner
 from metadrift.learners.allocator import keep_freed_memory
-from metadrift.replay import Augment
+from metadrift.replay import Shift, Turn
 from metadrift.tasks import TaskBatch, TaskGeometry
 
-AUGMENT = Augment(shift=0.08, scale=0.1, rotation=10)
+SHIFT, SCALE, ROTATION = 0.08, 0.1, 10  # share of the side, share of the size, degrees
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,10 @@ def train(a: Arguments, pack: Pack) -> dict[str, Any]:
     begin = time.perf_counter()
     for step in range(1, a.steps + 1):
         tasks = sampler.draw(a.tasks, rng)
-        tasks = turned(tasks, rng) if a.rotate else tasks
-        tasks = AUGMENT(tasks, rng) if a.augment else tasks
+        rngs = [rng] * len(tasks)
+        # A turned character is a character of its own in this field's Omniglot protocol.
+        tasks = Turn(0.75)(tasks, rngs) if a.rotate else tasks
+        tasks = Shift(SHIFT)(warped(tasks, rng), rngs) if a.augment else tasks
         outcome = learner(tasks)
         if not outcome.loss.isfinite().all():
             raise SystemExit(f"the loss is not finite at step {step}, learning rate {a.rate}")
@@ -108,18 +111,18 @@ def train(a: Arguments, pack: Pack) -> dict[str, Any]:
     return settings | {"accuracy": reached, "minutes": round(minutes, 1)}
 
 
-def turned(tasks: TaskBatch, rng: np.random.Generator) -> TaskBatch:
-    """Each class of each task, support and query alike, turned by 0, 90, 180 or 270 degrees.
-
-    A turned character is a character of its own in this field's Omniglot protocol.
-    """
-    g = tasks.geometry
-    labels = torch.cat([tasks.support_labels, tasks.query_labels])
-    turns = torch.from_numpy(rng.integers(0, 4, (len(tasks), g.ways)))[:, labels]
-    images = tasks.images.clone()
-    for quarter in (1, 2, 3):
-        images[turns == quarter] = torch.rot90(images[turns == quarter], quarter, (2, 3))
-    return TaskBatch(images, g)
+def warped(tasks: TaskBatch, rng: np.random.Generator) -> TaskBatch:
+    """Every image turned by a small angle and made a little larger or smaller, on its own."""
+    images = tasks.images.flatten(0, 1)
+    N = len(images)
+    factor = 1 + rng.uniform(-SCALE, SCALE, N)
+    angle = np.deg2rad(rng.uniform(-ROTATION, ROTATION, N))
+    cos, sin, zero = np.cos(angle) / factor, np.sin(angle) / factor, np.zeros(N)
+    affine = np.stack([cos, -sin, zero, sin, cos, zero], axis=1).reshape(N, 2, 3)
+    grid = F.affine_grid(torch.from_numpy(affine).float(), list(images.shape), align_corners=False)
+    moved = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    moved = moved.round_().clamp_(0, 255).to(torch.uint8)
+    return TaskBatch(moved.reshape(tasks.images.shape), tasks.geometry)
 
 
 def _validation(a: Arguments, learner: MetaLearner, pack: Pack) -> str:

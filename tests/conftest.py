@@ -107,18 +107,15 @@ def build_method():
     def make(name, learner="protonet", capacity=6, lr=1e-2, **options):
         torch.set_num_threads(1)
         net = make_learner(learner, image_size=12, ways=3, generator=0, filters=8)
-        buffer = Buffer(capacity, 2, GEOMETRY, 1, 12)
         settings = DetectionConfig().scaled(0.05)
-        return make_method(
-            name,
-            net,
-            torch.optim.Adam(net.parameters(), lr=lr),
-            seed=0,
-            buffer=buffer,
-            features=make_features(settings, 1),
-            detector=make_detector(settings),
-            **options,
-        )
+        dark = "replay" in options and options["replay"].dark > 0
+        parts = {
+            "buffer": Buffer(capacity, 2, GEOMETRY, 1, 12, logits=dark),
+            "features": make_features(settings, 1),
+            "detector": make_detector(settings),
+        }
+        optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+        return make_method(name, net, optimizer, seed=0, **parts | options)
 
     return make
 

@@ -55,6 +55,26 @@ def test_a_setting_out_of_range_is_wrong_use():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--method", "gss", "--replay.balance"], "gss has no latent domains, so --replay.balance"),
+        (["--method", "joint", "--replay.dark", "1"], "joint replays nothing, so --replay.dark"),
+        (["--method", "mer", "--replay.dark", "1"], "mer has no replay term"),
+        (["--replay.dark", "1"], "add --transform.turn 0 or --fresh off"),
+        (["--method", "reservoir", "--labels", "oracle"], "reservoir has no latent domains"),
+        (["--transform.turn", "1.5"], "--transform.turn must be within 0..1, not 1.5"),
+        (["--transform.shift", "0.5"], "--transform.shift must be within 0..0.5"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(words, says, capsys, tmp_path):
+    assert main(["run", *words, "--out", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_run_through_the_command_line(tmp_path, tiny_benchmark):
     words = ["run", "--method", "reservoir", "--benchmark", tiny_benchmark, "--ways", 3]
     words += ["--queries", 2, "--test-tasks", 8, "--stage-tasks", 0, "--learn.filters", 4]

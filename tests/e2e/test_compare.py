@@ -24,9 +24,11 @@ def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tin
     assert lines[0].startswith("2 runs: 2 running; 0 of 120 steps")
     assert any(line.endswith(" left") or line.endswith(", evaluating") for line in lines)
     assert lines[-1] == "2 runs: 2 done"
+    fresh = "fresh tasks: arriving and replayed, images shifted by up to 0.107, 0.75 of the classes"
+    assert f"{fresh} turned, in every variant" in first.stdout
     page = tmp_path / "c" / "report.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
-    assert "reservoir" in page.read_text()
+    assert fresh in page.read_text()
     page.unlink()
     kept = (tmp_path / "c" / "reservoir-protonet-1shot-seed0" / "summary.json").stat().st_mtime_ns
     words = ["--methods", "sequential", "reservoir", "--seeds", "0", "1", "--json"]

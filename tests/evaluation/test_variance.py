@@ -10,7 +10,7 @@ from metadrift.learners.importance import task_gradients
 from metadrift.memory import Arrival, Buffer, ReservoirMemory
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import PETS, UniformReplay
+from metadrift.replay import PETS, FreshTasks, Turn, UniformReplay
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(ways=2, shots=1, queries=2)
@@ -74,7 +74,7 @@ def test_the_least_is_reached_by_exact_norms_and_by_no_other(scene):
 
 def test_what_is_measured_is_what_would_be_replayed(scene):
     stored = replay_variance(scene, np.random.default_rng(0))
-    scene.config = ReplayConfig(turn=1.0)
+    scene.fresh_tasks = FreshTasks("replay", [Turn(1.0)])
     turned = replay_variance(scene, np.random.default_rng(0))
     assert abs(turned.uniform / stored.uniform - 1) > 1e-3
 

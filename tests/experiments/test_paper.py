@@ -150,13 +150,13 @@ def test_real_data_is_used_where_all_of_it_is_there(tmp_path):
 def test_the_list_counts_runs_and_steps_and_gives_hours_only_for_a_speed(capsys):
     assert list_experiments(json=True) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    # 12 rows, 2 shots, 3 seeds, of 41,000 steps each
-    assert (rows["pnet"]["runs"], rows["pnet"]["steps"]) == (72, 2_952_000)
+    # 13 rows, 2 shots, 3 seeds, of 41,000 steps each
+    assert (rows["pnet"]["runs"], rows["pnet"]["steps"]) == (78, 3_198_000)
     assert (rows["order1"]["runs"], rows["order1"]["steps"]) == (48, 2_640_000)
     assert "hours" not in rows["pnet"]
     list_experiments(scale=0.05, steps_per_s=10, json=True)
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["pnet"]["hours"] == pytest.approx(147_600 / 36_000)
+    assert rows["pnet"]["hours"] == pytest.approx(159_900 / 36_000)
     list_experiments()
     assert "hours need a speed measured" in capsys.readouterr().out
     with pytest.raises(UsageError, match="--steps-per-s"):

@@ -3,15 +3,15 @@
 import math
 from itertools import islice
 
-import numpy as np
 import pytest
 import torch
 
-from metadrift.detection import Change
-from metadrift.errors import UsageError
-from metadrift.methods import BaselineConfig, ReplayConfig
+from metadrift.detection import Change, DetectionConfig, make_features
+from metadrift.memory import Arrival
+from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.methods.agem import project_away
 from metadrift.replay import Replay
+from metadrift.runs.oracle import OracleDetector
 
 
 def flat(method):
@@ -50,7 +50,7 @@ def test_agem_never_applies_an_update_that_climbs_the_memory_loss(build_method, 
 def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_step_back(
     build_method, batches
 ):
-    method, stream = build_method("mir", replay=ReplayConfig(batches=2)), batches(0)
+    method, stream = build_method("mir", replay=ReplayConfig(batches=2), fresh="off"), batches(0)
     for tasks in islice(stream, 10):
         method.step(tasks)
     tasks, before = next(stream), flat(method)
@@ -62,7 +62,7 @@ def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_
     after = method.optimizer.state[method.parameters()[0]]
     assert all(torch.equal(value, after[key]) for key, value in moments.items())
     slots = list(range(len(method.memory)))
-    stored = method.memory.buffer.get(slots)
+    stored = method.replays(slots)
     rest = method.losses(stored)
     undo = method.virtual_step(tasks)
     rise = method.losses(stored) - rest
@@ -72,7 +72,7 @@ def test_mir_replays_the_candidates_whose_loss_rises_most_and_takes_its_virtual_
 
 
 def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build_method, batches):
-    method = build_method("mer", baseline=BaselineConfig(mer_alpha=0.1, mer_beta=0.25))
+    method = build_method("mer", baseline=BaselineConfig(mer_alpha=0.1, mer_beta=0.25), fresh="off")
     tasks = next(batches(0))
     start = flat(method)
     loss = method.learner(tasks).loss.mean()
@@ -83,7 +83,7 @@ def test_mer_steps_through_the_batches_and_goes_part_of_the_way(build_method, ba
 
 
 def test_gss_compares_gradients_at_the_present_weights(build_method, batches):
-    method, stream = build_method("gss", capacity=6), batches(0)
+    method, stream = build_method("gss", capacity=6, fresh="off"), batches(0)
     for tasks in islice(stream, 9):
         method.step(tasks)
     arriving = next(stream)
@@ -109,12 +109,8 @@ def test_replayed_tasks_enter_the_objective_with_their_weight(build_method, batc
 
 
 def test_dark_replay_holds_the_learner_to_stored_logits(batches, build_method):
-    from metadrift.memory import Arrival, Buffer, ReservoirMemory
-
-    method, stream = build_method("reservoir", replay=ReplayConfig(dark=1.0)), batches(0)
-    buffer = Buffer(3, 2, method.memory.buffer.geometry, 1, 12, logits=True)
-    method.memory = ReservoirMemory(buffer, np.random.default_rng(0))
-    a, b = next(stream), next(stream)
+    dark = {"replay": ReplayConfig(dark=1.0), "fresh": "off"}
+    method, b = build_method("reservoir", **dark), next(batches(0))
     outcome = method.learner(b)
     method.memory.offer(Arrival(b, logits=outcome.logits.detach()))
     replay = Replay(b, 1.0, 0)
@@ -122,7 +118,6 @@ def test_dark_replay_holds_the_learner_to_stored_logits(batches, build_method):
     assert held == pytest.approx((outcome.loss.mean()).item(), rel=1e-3)
     moved = type(outcome)(outcome.loss, outcome.logits * 3, outcome.embedding, outcome.importance)
     assert (method.replay_term(moved, [replay])).item() > held + 1e-3
-    assert len(a) == 2
 
 
 def test_a_detected_change_opens_a_new_latent_domain_and_relabels_from_its_start(
@@ -153,18 +148,71 @@ def test_without_pets_the_draws_are_uniform_and_of_weight_one(build_method, batc
     assert all(replay.weight == 1.0 for _ in range(20) for replay in method.draw())
 
 
-@pytest.mark.parametrize(("name", "fresh"), [("m2d3-pets", True), ("reservoir", False)])
-def test_replay_is_augmented_by_default_in_our_method_alone(name, fresh, build_method, batches):
-    method = build_method(name, capacity=4)
-    for tasks in islice(batches(4), 8):
+@pytest.mark.parametrize("fresh", ["off", "all"])
+def test_arrival_replay_and_refresh_measure_the_same_importance(fresh, build_method, batches):
+    """The same batch in the same form has one importance, whichever way it is measured."""
+    method = build_method("m2d3-pets", fresh=fresh)
+    tasks = next(batches(0))
+    method.memory.offer(Arrival(tasks))
+
+    def restart():
+        method.fresh_tasks.load_state_dict({"uses": 0})
+
+    restart()
+    arriving = method.forward(method.fresh(tasks))
+    restart()
+    (replay,) = method.replays([0])
+    replayed = method.forward(next(batches(1)), [replay]).replayed
+    by_replay = []
+    method.memory.observe = lambda label, importance: by_replay.append(importance)
+    method.observe(method.measure([replay], replayed))
+    restart()
+    method.sampler.stale = lambda memory, rng: [0]
+    method.measure_stale()
+    each = arriving.arriving.importance
+    assert each[0] != each[1]
+    assert arriving.importance == pytest.approx(float(each.square().mean().sqrt()), rel=1e-6)
+    assert by_replay == pytest.approx([arriving.importance] * 2, rel=1e-5)
+
+
+def test_in_paper_mode_the_importance_of_a_cluster_is_that_of_pets(build_method, batches):
+    method = build_method("m2d3-pets", capacity=50, memory=MemoryConfig(mode="paper"))
+    method.detector = OracleDetector([8])
+    for tasks in islice(batches(0), 20):
         method.step(tasks)
-    drawn = [replay for _ in range(5) for replay in method.draw()]
-    stored = [method.memory.buffer.get([replay.slot]) for replay in drawn]
-    same = [torch.equal(a.tasks.images, b.images) for a, b in zip(drawn, stored, strict=True)]
-    assert all(same) is not fresh
+    labels = list(method.memory.counts())
+    known = method.memory.importance.of(labels).tolist()
+    assert known == method.sampler.importance.of(labels).tolist()
+    assert len(set(known)) == len(labels) == 2
 
 
-def test_dark_replay_and_turned_classes_exclude_each_other(build_method):
-    assert build_method("m2d3-pets", replay=ReplayConfig(dark=0.1)).config.turn == 0
-    with pytest.raises(UsageError, match="as they were stored"):
-        build_method("reservoir", replay=ReplayConfig(dark=0.1, turn=0.5))
+def test_features_of_the_learner_see_tasks_as_they_arrived(build_method, batches):
+    settings = DetectionConfig(features="network").scaled(0.05)
+    method, seen = build_method("m2d3-pets", features=make_features(settings, 1)), []
+    plain = method.features
+    tasks = next(batches(0))
+    with torch.no_grad():
+        expected = method.learner(tasks).embedding
+
+    class Watched:
+        uses_embedding = True
+
+        def __call__(self, tasks, embedding):
+            seen.append((tasks, embedding))
+            return plain(tasks, embedding)
+
+    method.features = Watched()
+    method.apply = lambda objective: None  # the weights stay, so that embeddings can be compared
+    method.step(tasks)
+    assert seen[0][0] is tasks
+    assert torch.allclose(seen[0][1], expected, atol=1e-6)
+
+
+def test_the_replay_term_grows_with_the_domains_before_the_current_one(build_method, batches):
+    method, stream = build_method("m2d3-pets", replay=ReplayConfig(balance=True)), batches(0)
+    replayed = method.learner(next(stream))
+    replay = Replay(next(stream), weight=1.0, slot=0)
+    for label, factor in enumerate((1, 1, 2, 3)):
+        method.memory.offer(Arrival(next(stream), label))
+        term = method.replay_term(replayed, [replay]).item()
+        assert term == pytest.approx(factor * replayed.loss.mean().item(), rel=1e-6)

@@ -56,6 +56,6 @@ def test_candidates_are_distinct_and_as_many_as_there_are(memory_of: Any) -> Non
 
 
 def test_the_most_interfered_are_taken_and_ties_go_to_the_first() -> None:
-    assert most_interfered([5, 6, 7, 8], [0.0, 2.0, -1.0, 2.0], 2) == [6, 8]
-    assert most_interfered([5, 6, 7], [1.0, 1.0, 1.0], 2) == [5, 6]
-    assert most_interfered([5], [1.0], 4) == [5]
+    assert most_interfered([0.0, 2.0, -1.0, 2.0], 2) == [1, 3]
+    assert most_interfered([1.0, 1.0, 1.0], 2) == [0, 1]
+    assert most_interfered([1.0], 4) == [0]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metadrift.errors import MetadriftError
-from metadrift.methods.config import ReplayConfig
+from metadrift.methods.config import ReplayConfig, TransformConfig
 from metadrift.runs.config import RunConfig, from_toml, load_config, to_toml
 
 
@@ -19,7 +19,9 @@ from metadrift.runs.config import RunConfig, from_toml, load_config, to_toml
         scale=st.floats(0.001, 1.0),
         benchmark=st.text(min_size=1),
         data=st.none() | st.just(Path("some where/else")),
-        replay=st.builds(ReplayConfig, augment=st.floats(0, 0.4), balance=st.booleans()),
+        replay=st.builds(ReplayConfig, weighted=st.booleans(), batches=st.integers(1, 4)),
+        fresh=st.sampled_from(["all", "replay", "off"]),
+        transform=st.builds(TransformConfig, shift=st.floats(0, 0.4), turn=st.floats(0, 1)),
     )
 )
 def test_a_configuration_survives_toml(config):

@@ -11,13 +11,15 @@ import pytest
 import torch
 
 from metadrift.detection import DetectionConfig
-from metadrift.methods.config import MemoryConfig, ReplayConfig
+from metadrift.methods.config import MemoryConfig, ReplayConfig, TransformConfig
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig, to_toml
 from metadrift.runs.loop import start
 from tiny_runs import write_benchmark, write_domain
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+DARK = ReplayConfig(dark=0.1)
 
 
 @pytest.fixture(scope="session")
@@ -60,16 +62,20 @@ def config(two_domains):
 def configs(config, two_domains):
     short = two_domains(30, 20)
     running = LearnerConfig(filters=4, normalisation="running")
-    helped = ReplayConfig(augment=0.1, dark=0.1)
     return {
         "sequential": replace(config, method="sequential", benchmark=short),
         "exact": replace(config, method="sequential", benchmark=short, lr=1e-3),
         "joint": replace(config, method="joint", benchmark=short, learn=running),
         "detecting": config,
-        "helped": replace(
-            config, benchmark=short, replay=helped, memory=MemoryConfig(mapped=True), stage_tasks=3
+        "options": replace(
+            config,
+            benchmark=short,
+            replay=ReplayConfig(dark=0.1, balance=True, batches=2),
+            transform=TransformConfig(shift=0.1, turn=0.0),
+            memory=MemoryConfig(mapped=True),
+            stage_tasks=3,
         ),
-        "grows": replace(config, method="reservoir", replay=ReplayConfig(dark=0.1)),
+        "grows": replace(config, method="reservoir", replay=DARK, fresh="off"),
     }
 
 
@@ -88,7 +94,7 @@ def together(configs, alone, tmp_path_factory):
     """The same in two processes; `grows` goes on where one process was stopped at step 40."""
     root = tmp_path_factory.mktemp("together")
     plan = []
-    for name in ("sequential", "joint", "detecting", "helped", "exact"):
+    for name in ("sequential", "joint", "detecting", "options", "exact"):
         file = root / f"{name}.toml"
         file.write_text(to_toml(configs[name]))
         plan.append([str(root / "runs" / name), str(file)])

@@ -67,7 +67,7 @@ def test_two_processes_hold_twice_the_tasks_in_the_room_of_one_each(alone, toget
 
 
 def test_replay_with_every_option_runs_in_two_processes(together):
-    folder = together["helped"]
+    folder = together["options"]
     memories = [(folder / name).read_bytes() for name in ("memory.bin", "memory-1.bin")]
     assert memories[0] != memories[1]  # each process keeps its own tasks
     assert all(any(memory) for memory in memories)

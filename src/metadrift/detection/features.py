@@ -27,6 +27,10 @@ _FILTERS = 16
 class FeatureExtractor(Protocol):
     """TaskBatch, and the learner's mean support embedding [T, D] where there is one -> [D]."""
 
+    @property
+    def uses_embedding(self) -> bool:
+        """True if it looks at the learner's embedding."""
+
     def __call__(
         self, tasks: TaskBatch, embedding: Tensor | None = None
     ) -> NDArray[np.float64]: ...
@@ -69,6 +73,8 @@ class FrozenFeatures:
     >>> FrozenFeatures(channels=3)(TaskBatch(images, TaskGeometry(queries=1))).shape
     (64,)
     """
+
+    uses_embedding = False
 
     def __init__(self, channels: int, dim: int = 64, seed: int = 0) -> None:
         statistics = 4 * channels + (channels - 1)
@@ -114,6 +120,8 @@ class NetworkFeatures:
     does not grow with the network. It drifts while the learner trains.
     """
 
+    uses_embedding = True
+
     def __init__(self, dim: int = 64, seed: int = 0) -> None:
         self.dim = dim
         self.seed = seed
@@ -138,6 +146,8 @@ class NetworkFeatures:
 class BothFeatures:
     """Frozen and network features side by side, of about the same length each."""
 
+    uses_embedding = True
+
     def __init__(self, frozen: FrozenFeatures, network: NetworkFeatures) -> None:
         self.frozen = frozen
         self.network = network
@@ -154,6 +164,8 @@ class BothFeatures:
 
 class PaperFeatures:
     """The paper's projected space: z_t of the learner's mean support embedding o_t."""
+
+    uses_embedding = True
 
     def __init__(self, projection: Projection) -> None:
         self.projection = projection

@@ -30,6 +30,7 @@ class SharedFeatures:
 
     def __init__(self, features: FeatureExtractor, group: Group) -> None:
         self.features = features
+        self.uses_embedding = features.uses_embedding
         self.group = group
 
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:

@@ -12,7 +12,6 @@ from metadrift.learners.importance import task_gradients
 from metadrift.memory import Memory
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import PETS
-from metadrift.replay.base import gather
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ def replay_variance(
     if not len(memory) or not isinstance(sampler, PETS):
         return None
     slots = _sample(memory, most, rng)
-    forms = (method.transform(gather(memory, [slot], [1.0])[0], rng).tasks for slot in slots)
+    fresh = method.fresh_tasks
+    forms = (fresh.replayed_by(memory.buffer.get([slot]), rng) for slot in slots)
     gradients = torch.stack(
         [task_gradients(method.learner, tasks.to(method.device)).mean(0) for tasks in forms]
     ).double()

@@ -112,6 +112,7 @@ def _row(
         "learner": learner,
         "shots": shots,
         "mark": mark_of(first["method"], first["oracle"]),
+        "fresh": first.get("fresh", "not recorded"),
         "seeds": list(ours),
         "accuracy": asdict(over_seeds(list(accuracy.values()))),
         "per_domain": domains,

@@ -55,7 +55,27 @@ def notes_of(result: dict[str, Any]) -> list[str]:
         if any(pair["seeds"] > 1 for pair in pairs):
             how = "paired by seed, with Student's 95 % interval"
         notes.append(f"differences are to {to}, {how}")
+    notes += fresh_notes({row["variant"]: row["fresh"] for row in result["rows"]})
     return notes + list(result.get("notes", []))
+
+
+def fresh_notes(variants: dict[str, str]) -> list[str]:
+    """Which tasks were fresh in which variant; methods are compared fairly where it is the same.
+
+    Examples
+    --------
+    >>> fresh_notes({"reservoir": "none", "joint": "none"})
+    ['fresh tasks: none, in every variant']
+    >>> fresh_notes({"reservoir": "none", "joint": "replayed only"})
+    ['fresh tasks differ. none: reservoir', 'replayed only: joint']
+    """
+    names: dict[str, list[str]] = {}
+    for variant, fresh in variants.items():
+        names.setdefault(fresh, []).append(variant)
+    if len(names) == 1:
+        return [f"fresh tasks: {fresh}, in every variant" for fresh in names]
+    first, *others = [f"{fresh}: {', '.join(those)}" for fresh, those in names.items()]
+    return [f"fresh tasks differ. {first}", *others]
 
 
 def markdown(result: dict[str, Any]) -> str:

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import importlib
 
-from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
+from metadrift.methods.config import (
+    BaselineConfig,
+    MemoryConfig,
+    MethodName,
+    ReplayConfig,
+    TransformConfig,
+)
 
 _HOMES = {
     "Method": "metadrift.methods.base",
@@ -26,6 +32,7 @@ __all__ = [
     "ReplayConfig",
     "ReplayingMethod",
     "StepRecord",
+    "TransformConfig",
     "make_method",
 ]
 

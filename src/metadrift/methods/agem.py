@@ -50,9 +50,8 @@ class AGEM(ReplayingMethod):
         reference = None
         if replays:
             with frozen_statistics(self.learner):
-                stored = TaskBatch.concatenate([replay.tasks for replay in replays])
-                reference = self.gradients(self.learner(stored.to(self.device)).loss.mean())
-        outcome = self.forward(tasks)
+                reference = self.gradients(self.outcome_of(replays).loss.mean())
+        outcome = self.forward(self.fresh(tasks))
         gradient = self.gradients(outcome.objective)
         if reference is None:
             self.descend(gradient)

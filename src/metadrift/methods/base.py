@@ -17,6 +17,7 @@ from metadrift.detection import Change
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
+from metadrift.replay import FreshTasks
 from metadrift.tasks import TaskBatch
 
 
@@ -83,6 +84,8 @@ class Method(ABC):
     ----------
     group
         The processes that train together, each on its share of the tasks; this one alone at first.
+    fresh_tasks
+        How tasks are transformed before they are trained on; not at all at first.
     """
 
     def __init__(self, learner: MetaLearner, optimizer: torch.optim.Optimizer) -> None:
@@ -90,6 +93,7 @@ class Method(ABC):
         self.optimizer = optimizer
         self.clock = Stopwatch()
         self.group = Group()
+        self.fresh_tasks = FreshTasks()
         self.device = next(learner.parameters()).device
 
     @abstractmethod
@@ -103,11 +107,18 @@ class Method(ABC):
         return {
             "learner": {k: v.detach().clone() for k, v in self.learner.state_dict().items()},
             "optimizer": optimizer_state(self.optimizer),
+            "fresh_tasks": self.fresh_tasks.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state["learner"])
         load_optimizer_state(self.optimizer, state["optimizer"])
+        self.fresh_tasks.load_state_dict(state["fresh_tasks"])
+
+    def fresh(self, tasks: TaskBatch) -> TaskBatch:
+        """The arriving tasks in the form in which the learner is trained on them."""
+        with self.clock("fresh"):
+            return self.fresh_tasks.arriving(tasks, self.group.rank)
 
     def forward(self, tasks: TaskBatch) -> StepOutcome:
         """The objective of the arriving tasks alone: their mean loss."""
@@ -118,13 +129,16 @@ class Method(ABC):
         self, arriving: Outcome, replayed: Outcome | None, objective: Tensor
     ) -> StepOutcome:
         """A forward pass with its means over the tasks of all processes; NaN stops here."""
-        means = [arriving.loss.mean(), arriving.accuracy().mean(), arriving.importance.mean()]
+        means = [arriving.loss.mean(), arriving.accuracy().mean(), mean_squares(arriving).mean()]
         if replayed is not None:
             means.append(replayed.loss.mean())
         # The objective goes first: what is not finite in one process is refused in all.
-        total, *numbers = self.group.mean([m.item() for m in (objective, *means)]).tolist()
+        numbers = self.group.mean([m.item() for m in (objective, *means)]).tolist()
+        total, loss, accuracy, square, *replay_loss = numbers
         refuse_non_finite(total, "the loss")
-        return StepOutcome(arriving, replayed, objective, *numbers)
+        return StepOutcome(
+            arriving, replayed, objective, loss, accuracy, math.sqrt(square), *replay_loss
+        )
 
     def apply(self, objective: Tensor) -> None:
         """Backward and optimiser step."""
@@ -160,7 +174,7 @@ class StepOutcome:
     """One training forward pass: arriving and replayed tasks apart, and the objective.
 
     `arriving`, `replayed` and `objective` cover this process's tasks. The numbers are means over
-    the tasks of all processes.
+    the tasks of all processes; `importance` is the root mean square.
     """
 
     arriving: Outcome
@@ -176,6 +190,15 @@ class StepOutcome:
         return StepRecord(
             loss=self.loss, accuracy=self.accuracy, replay_loss=self.replay_loss, **more
         )
+
+
+def mean_squares(outcome: Outcome, batches: int = 1) -> Tensor:
+    """Of each batch, the mean over its tasks of their squared importance: [batches].
+
+    Its root is the importance of a batch, wherever one is measured. Squares, because the variance
+    that PETS lowers adds up from squared gradient norms.
+    """
+    return outcome.importance.view(batches, -1).square().mean(1)
 
 
 def refuse_non_finite(value: Tensor | float, what: str) -> None:

@@ -1,4 +1,4 @@
-"""The settings of memory and replay. Field docstrings are the --help of the command line."""
+"""The settings of memory, replay and fresh tasks. Field docstrings are the --help."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metadrift.errors import UsageError
-from metadrift.memory.gss import Gate
 
+Fresh = Literal["all", "replay", "off"]
 MethodName = Literal[
     "sequential",
     "reservoir",
@@ -55,17 +55,29 @@ class ReplayConfig:
     """PETS: steps after which a cluster that was not replayed has its gradient norm refreshed."""
     refresh_batches: int = 2
     """PETS: stored batches of each cluster that a refresh looks at (the paper's R)."""
-    augment: float | None = None
-    """Shift every replayed image at random by up to this share of its side; 0 replays as stored. By
-    default 0.107 (3 of 28 pixels) in m2d3-pets, and 0 in the others, as their papers have it."""
-    turn: float | None = None
-    """Turn this share of the classes of replayed tasks by a quarter, a half or three quarters of a
-    circle: classes that memory does not hold. By default 0.75 in m2d3-pets (all four directions
-    equally often), and 0 in the others and beside dark replay."""
     balance: bool = False
-    """Weigh the replay term by the number of latent domains that it stands for."""
+    """m2d3-pets, balanced-oracle: weigh the replay term by the number of latent domains that it
+    stands for."""
     dark: float = 0.0
-    """Weight of holding the learner to the query logits it had when a batch was stored."""
+    """Weight of holding the learner to the query logits it had when a batch was stored. Needs
+    classes that are not turned: --transform.turn 0 or --fresh off."""
+
+
+@dataclass(frozen=True)
+class TransformConfig:
+    """How much fresh tasks (--fresh) differ from stored ones: the same for every method."""
+
+    shift: float = 0.107
+    """Shift every image at random by up to this share of its side; 0.107 is 3 of 28 pixels."""
+    turn: float = 0.75
+    """Turn this share of the classes by a quarter, a half or three quarters of a circle: a turned
+    class is one more class. 0.75 has all four directions equally often."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shift < 0.5:
+            raise UsageError(f"--transform.shift must be within 0..0.5, not {self.shift}")
+        if not 0 <= self.turn <= 1:
+            raise UsageError(f"--transform.turn must be within 0..1, not {self.turn}")
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class BaselineConfig:
     """MIR: stored batches that are scored at each step."""
     gss_compare: int = 10
     """GSS: stored batches whose gradients an arriving one's is compared with at each step."""
-    gss_gate: Gate = "relative"
+    gss_gate: Literal["relative", "none", "original"] = "relative"
     """GSS: a full memory considers only what is less like the others than what would leave for it,
     or everything, or (the original) only what points away from all compared gradients."""
     agem_project: Literal["update", "gradient"] = "update"
@@ -85,3 +97,25 @@ class BaselineConfig:
     """MER: learning rate of the plain gradient steps within a batch."""
     mer_beta: float = 1.0
     """MER: how far the weights follow the end of those steps (Reptile); 1 goes all the way."""
+
+
+def refuse_idle_options(
+    method: str, replay: ReplayConfig, fresh: Fresh, transform: TransformConfig
+) -> None:
+    """Refuse a replay option that would do nothing in this method, or not what it says."""
+    asked = [name for name in ("dark", "balance") if getattr(replay, name)]
+    for option in asked:
+        if method in ("sequential", "joint", "independent"):
+            why = "replays nothing"
+        elif method in ("agem", "mer"):
+            why = "has no replay term in its objective"
+        elif option == "balance" and method not in ("m2d3-pets", "balanced-oracle"):
+            why = "has no latent domains"
+        else:
+            continue
+        raise UsageError(f"{method} {why}, so --replay.{option} would do nothing: leave it out")
+    if replay.dark and fresh != "off" and transform.turn:
+        raise UsageError(
+            "--replay.dark holds a task to the logits it had when it was stored, and a turned "
+            "class is another class: add --transform.turn 0 or --fresh off"
+        )

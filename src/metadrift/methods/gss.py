@@ -45,12 +45,11 @@ class GSS(ReplayingMethod):
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         replays = self.draw()
-        outcome = self.forward(tasks)
+        outcome = self.forward(self.fresh(tasks))
         gradient = self.gradients(outcome.objective)
         similarity = self.similarity(gradient)
         if replays:
-            stored = TaskBatch.concatenate([replay.tasks for replay in replays])
-            replayed = self.learner(stored.to(self.device))
+            replayed = self.outcome_of(replays)
             more = self.gradients(self.replay_term(replayed, replays))
             gradient = [a + b for a, b in zip(gradient, more, strict=True)]
             outcome = replace(outcome, replay_loss=replayed.loss.mean().item())
@@ -63,8 +62,8 @@ class GSS(ReplayingMethod):
         with self.clock("memory"), frozen_statistics(self.learner):
             arriving, cosines = _flat(gradient), []
             for slot in self.memory.draw_compared():
-                stored = self.memory.buffer.get([slot]).to(self.device)
-                other = _flat(self.gradients(self.learner(stored).loss.mean()))
+                loss = self.outcome_of(self.replays([slot])).loss.mean()
+                other = _flat(self.gradients(loss))
                 cosines.append(torch.cosine_similarity(arriving, other, dim=0))
             return torch.stack(cosines).max().item() if cosines else None
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from metadrift.detection import ChangeDetector
 from metadrift.detection.features import FeatureExtractor
 from metadrift.learners import MetaLearner, Outcome, frozen_statistics
 from metadrift.memory import M2D3Memory
-from metadrift.methods.base import StepRecord
+from metadrift.methods.base import StepOutcome, StepRecord, mean_squares
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import ReplaySampler
+from metadrift.replay import Replay, ReplaySampler
 from metadrift.tasks import TaskBatch
 
 _AT_ONCE = 2  # stored batches measured in one pass: no more memory than a training step takes
@@ -58,12 +59,12 @@ class M2D3PETS(ReplayingMethod):
     def step(self, tasks: TaskBatch) -> StepRecord:
         self.measure_stale()  # lines 2-4: G_j, where it is older than s steps
         replays = self.draw()  # lines 5-6: B from M by Z_t
-        outcome = self.learn(tasks, replays)  # line 7: train on T_t and B together
+        outcome = self.learn(self.fresh(tasks), replays)  # line 7: train on T_t and B together
         if outcome.replayed is not None:  # the same pass says how hard the replayed tasks are now
-            measured = self.measure([replay.slot for replay in replays], outcome.replayed)
+            measured = self.measure(replays, outcome.replayed)
             self.observe(self.group.gather(measured))  # each process replays its own slots
         with self.clock("detection"):  # line 8, M2D3: first ODCD
-            seen = self.features(tasks, outcome.arriving.embedding)
+            seen = self.features(tasks, self.embedding(tasks, outcome))
             change = self.detector.update(seen)
         if change is not None:
             self.latent_domain += 1  # L_t = L_{t-1} + 1
@@ -79,32 +80,36 @@ class M2D3PETS(ReplayingMethod):
             extra=watched | self.sampler.numbers(),
         )
 
+    def embedding(self, tasks: TaskBatch, outcome: StepOutcome) -> Tensor | None:
+        """The learner's embedding of the tasks as they arrived, for features that look at it."""
+        if not self.features.uses_embedding:
+            return None
+        if self.fresh_tasks.fresh != "all":
+            return outcome.arriving.embedding
+        with torch.no_grad(), frozen_statistics(self.learner):  # trained on another form of them
+            return cast(Tensor, self.learner(tasks.to(self.device)).embedding)
+
     def measure_stale(self) -> None:
         """Measure the stored batches that the sampler asks for: a forward pass, a few at a time."""
         with self.clock("replay"):
             slots = self.sampler.stale(self.memory, self.rng)
             for start in range(0, len(slots), _AT_ONCE):
-                measured = self.look_at(slots[start : start + _AT_ONCE])
+                replays = self.replays(slots[start : start + _AT_ONCE])
+                with frozen_statistics(self.learner):
+                    measured = self.measure(replays, self.outcome_of(replays))
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
 
-    def look_at(self, slots: list[int]) -> NDArray[np.float64]:
-        """`measure` of stored batches that are not trained on."""
-        with frozen_statistics(self.learner):
-            stored = self.memory.buffer.get(slots).to(self.device)
-            return self.measure(slots, self.learner(stored))
-
-    def measure(self, slots: list[int], outcome: Outcome) -> NDArray[np.float64]:
-        """[n, 2]: the slots, and the mean square of the importance of each one's tasks."""
-        squares = outcome.importance.view(len(slots), -1).square().mean(1)
-        return np.array([slots, squares.tolist()], np.float64).T
+    def measure(self, replays: list[Replay], outcome: Outcome) -> NDArray[np.float64]:
+        """[n, 2]: the slots, and the mean squared importance of each one's tasks."""
+        slots = [replay.slot for replay in replays]
+        return np.array([slots, mean_squares(outcome, len(slots)).tolist()], np.float64).T
 
     def observe(self, measured: NDArray[np.float64]) -> None:
         """Tell memory and sampler how hard these stored batches are now."""
         for slot, squares in measured.tolist():
             label = int(self.memory.label[int(slot)])
-            importance = math.sqrt(squares)  # of a batch: the root mean square over its tasks
-            self.memory.observe(label, importance)
-            self.sampler.observe(label, importance)
+            self.memory.observe(label, math.sqrt(squares))
+            self.sampler.observe(label, math.sqrt(squares))
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {

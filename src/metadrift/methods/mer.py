@@ -48,7 +48,7 @@ class MER(ReplayingMethod):
         self.alpha, self.beta = alpha, beta
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        batches = [tasks, *(replay.tasks for replay in self.draw())]
+        batches = [self.fresh(tasks), *(replay.tasks for replay in self.draw())]
         start = [p.detach().clone() for p in self.parameters()]
         found: dict[int, StepOutcome] = {}
         try:

@@ -14,7 +14,6 @@ from metadrift.methods.base import StepRecord, load_optimizer_state, optimizer_s
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import Replay, candidates, most_interfered
-from metadrift.replay.base import gather
 from metadrift.tasks import TaskBatch
 
 
@@ -47,7 +46,8 @@ class MIR(ReplayingMethod):
         self.candidates = candidates
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        outcome = self.learn(tasks, self.interfered(tasks))
+        fresh = self.fresh(tasks)
+        outcome = self.learn(fresh, self.interfered(fresh))
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def interfered(self, tasks: TaskBatch) -> list[Replay]:
@@ -55,21 +55,19 @@ class MIR(ReplayingMethod):
         slots = candidates(self.memory, self.candidates, self.rng)
         if not slots:
             return []
-        stored = self.memory.buffer.get(slots).to(self.device)
+        replays = self.replays(slots)
         with frozen_statistics(self.learner):
-            before = self.losses(stored)
+            before = self.losses(replays)
             undo = self.virtual_step(tasks)
-            after = self.losses(stored)
+            after = self.losses(replays)
             undo()
-        chosen = most_interfered(slots, (after - before).tolist(), self.config.batches)
-        replays = gather(self.memory, chosen, [1.0] * len(chosen))
-        return [self.transform(replay, self.rng) for replay in replays]
+        chosen = most_interfered((after - before).tolist(), self.config.batches)
+        return [replays[i] for i in chosen]
 
     @torch.no_grad()
-    def losses(self, stored: TaskBatch) -> Tensor:
-        """The mean loss of each stored batch, [number of batches]."""
-        loss: Tensor = self.learner(stored).loss
-        return loss.view(-1, self.memory.buffer.tasks).mean(1)
+    def losses(self, replays: list[Replay]) -> Tensor:
+        """The mean loss of each batch, [len(replays)]."""
+        return self.outcome_of(replays).loss.view(len(replays), -1).mean(1)
 
     def virtual_step(self, tasks: TaskBatch) -> Callable[[], None]:
         """Step on the arriving tasks; gives the function that takes it back, bit for bit."""

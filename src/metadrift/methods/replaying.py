@@ -15,13 +15,11 @@ from metadrift.memory import Arrival, Memory
 from metadrift.methods.base import Method, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.replay import (
-    Augment,
     Replay,
     ReplaySampler,
     UniformReplay,
     dark_term,
     domain_balance,
-    turned,
 )
 from metadrift.replay.base import gather
 from metadrift.tasks import TaskBatch
@@ -58,30 +56,30 @@ class ReplayingMethod(Method):
         self.sampler = sampler or UniformReplay()
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        outcome = self.learn(tasks, self.draw())
+        outcome = self.learn(self.fresh(tasks), self.draw())
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def draw(self) -> list[Replay]:
-        """This step's stored batches, changed as the settings ask."""
+        """This step's stored batches, as they are trained on."""
         with self.clock("replay"):
             # All processes choose the same slots and take their share of them.
             n = self.config.batches * self.group.size
             slots, weights = self.sampler.choose(self.memory, n, self.rng)
             mine = self.group.share(len(slots))
-            drawn = gather(self.memory, slots[mine], weights[mine])
-            changed = self.config.turn or self.config.augment
-            rng = self.group.own(self.rng) if changed else self.rng
-            return [self.transform(replay, rng) for replay in drawn]
+            return self.replays(slots[mine], weights[mine])
 
-    def transform(self, replay: Replay, rng: np.random.Generator) -> Replay:
-        """Turn classes and shift images, so that replay is not by rote."""
-        if self.config.turn:
-            tasks = turned(replay.tasks, self.config.turn, rng)
-            replay = replace(replay, tasks=tasks, as_stored=False)
-        if self.config.augment:
-            shifted = Augment(shift=self.config.augment)(replay.tasks, rng)
-            replay = replace(replay, tasks=shifted)
-        return replay
+    def replays(self, slots: Sequence[int], weights: Sequence[float] | None = None) -> list[Replay]:
+        """Stored batches as they are trained on, with their weights (1 by default)."""
+        return [
+            replace(stored, tasks=self.fresh_tasks.replayed(stored.tasks, self.group.rank))
+            for stored in gather(self.memory, slots, weights or [1.0] * len(slots))
+        ]
+
+    def outcome_of(self, replays: Sequence[Replay]) -> Outcome:
+        """What the learner says about these batches, in one forward pass."""
+        together = TaskBatch.concatenate([replay.tasks for replay in replays])
+        outcome: Outcome = self.learner(together.to(self.device))
+        return outcome
 
     def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> StepOutcome:
         """One optimiser step on the arriving and the replayed tasks."""
@@ -105,7 +103,6 @@ class ReplayingMethod(Method):
         each = replayed.loss
         if self.config.dark:
             kept, known = self.memory.buffer.get_logits([replay.slot for replay in replays])
-            known &= torch.tensor([r.as_stored for r in replays for _ in range(len(r.tasks))])
             each = each + self.config.dark * dark_term(replayed.logits, kept, known)
         weights = [replay.weight for replay in replays for _ in range(len(replay.tasks))]
         balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0

@@ -10,6 +10,6 @@ class Sequential(Method):
     """No memory."""
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        outcome = self.forward(tasks)
+        outcome = self.forward(self.fresh(tasks))
         self.apply(outcome.objective)
         return outcome.record()

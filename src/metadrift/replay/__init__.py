@@ -1,23 +1,24 @@
 """What is drawn from memory, with what weight, and in what form it is learned again."""
 
-from metadrift.replay.augment import Augment
 from metadrift.replay.base import Replay, ReplaySampler
 from metadrift.replay.dark import dark_term
 from metadrift.replay.mir import candidates, most_interfered
 from metadrift.replay.pets import PETS
-from metadrift.replay.turn import turned
+from metadrift.replay.transforms import FreshTasks, Shift, Transform, Turn
 from metadrift.replay.uniform import UniformReplay
 from metadrift.replay.weighting import domain_balance
 
 __all__ = [
     "PETS",
-    "Augment",
+    "FreshTasks",
     "Replay",
     "ReplaySampler",
+    "Shift",
+    "Transform",
+    "Turn",
     "UniformReplay",
     "candidates",
     "dark_term",
     "domain_balance",
     "most_interfered",
-    "turned",
 ]

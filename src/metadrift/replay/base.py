@@ -20,19 +20,16 @@ class Replay:
     Parameters
     ----------
     tasks
-        The T stored tasks.
+        The T stored tasks, in the form in which they are trained on.
     weight
         What their loss is multiplied by, so that the expected gradient is the memory's mean.
     slot
         Where they lie in memory.
-    as_stored
-        False once classes were turned: logits kept for the slot are not of these tasks.
     """
 
     tasks: TaskBatch
     weight: float
     slot: int
-    as_stored: bool = True
 
 
 class ReplaySampler(ABC):

@@ -16,14 +16,15 @@ def candidates(memory: Memory, n: int, rng: np.random.Generator) -> list[int]:
     return slots
 
 
-def most_interfered(slots: Sequence[int], rise: Sequence[float], b: int) -> list[int]:
-    """The b slots whose loss rises most, the most hurt first.
+def most_interfered(rise: Sequence[float], b: int) -> list[int]:
+    """Which b candidates have the largest rise in loss, the largest first.
 
     Examples
     --------
-    >>> most_interfered([7, 3, 9, 4], rise=[0.1, 0.5, -0.2, 0.3], b=2)
-    [3, 4]
+    >>> most_interfered([0.1, 0.5, -0.2, 0.3], b=2)
+    [1, 3]
     """
     # A stable sort: of equal rises the earlier candidate is taken, on every machine.
     order = np.argsort(-np.asarray(rise, np.float64), kind="stable")
-    return [slots[i] for i in order[:b].tolist()]
+    chosen: list[int] = order[:b].tolist()
+    return chosen

@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from metadrift import __version__
+from metadrift.experiments.table import fresh_notes
 from metadrift.report.charts import DOMAINS, METHODS
 from metadrift.report.examples import Example
 from metadrift.report.parts import parts_of
@@ -21,7 +22,7 @@ from metadrift.report.scores import accuracy_dots
 from metadrift.report.subject import Group, RunData, Subject
 from metadrift.report.svg import draw
 from metadrift.report.tables import tables_of
-from metadrift.runs.config import to_toml
+from metadrift.runs.config import describe_fresh, to_toml
 from metadrift.storage.files import write_atomically
 
 WIDE = ("statistic-", "stream", "domains")
@@ -98,7 +99,9 @@ def _progress(run: RunData) -> dict[str, Any]:
 def _notes(subject: Subject) -> list[str]:
     if subject.grid is None:
         return []
-    notes, source = list(subject.grid.notes), subject.grid.source
+    runs = {v.name: v.runs[0].config for group in subject.groups for v in group.variants}
+    fresh = {name: describe_fresh(run.fresh, run.transform) for name, run in runs.items()}
+    notes, source = [*fresh_notes(fresh), *subject.grid.notes], subject.grid.source
     if source and not any(source in note for note in notes):
         notes.append(f"Published numbers: {source}")
     return notes

@@ -165,6 +165,8 @@ def build_method(
         memory=config.memory,
         replay=config.replay,
         baseline=config.baseline,
+        fresh=config.fresh,
+        transform=config.transform,
         features=features,
         detector=detector,
     )

@@ -15,7 +15,15 @@ from typing import Any, Literal
 
 from metadrift.detection.config import DetectionConfig
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.methods.config import BaselineConfig, MemoryConfig, MethodName, ReplayConfig
+from metadrift.methods.config import (
+    BaselineConfig,
+    Fresh,
+    MemoryConfig,
+    MethodName,
+    ReplayConfig,
+    TransformConfig,
+    refuse_idle_options,
+)
 from metadrift.storage import tables
 
 MethodOrStream = Literal[MethodName, "joint", "independent"]
@@ -56,6 +64,9 @@ class RunSettings:
     """Adam's learning rate."""
     size: int = 28
     """Side of the built-in domains' images; packs have their own."""
+    fresh: Fresh = "all"
+    """Which tasks are changed a little each time they are trained on: arriving and replayed ones,
+    replayed ones only, or none (off is the paper). The same for every method; see --transform."""
     labels: Literal["detected", "oracle"] = "detected"
     """m2d3-pets: latent domains by detection, or the true ones, which is an oracle."""
     test_tasks: int = 750
@@ -85,6 +96,7 @@ class RunSettings:
     learn: LearnerConfig = field(default_factory=LearnerConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
+    transform: TransformConfig = field(default_factory=TransformConfig)
     detection: DetectionConfig = field(default_factory=DetectionConfig)
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
 
@@ -122,6 +134,9 @@ class RunConfig(RunSettings):
             raise UsageError("--shots must be at least 1")
         if self.seed < 0:
             raise UsageError("--seed must be 0 or more")
+        if self.labels == "oracle" and self.method not in ("m2d3-pets", "balanced-oracle"):
+            raise UsageError(f"{self.method} has no latent domains: leave --labels oracle out")
+        refuse_idle_options(self.method, self.replay, self.fresh, self.transform)
 
 
 def mark_of(method: str, oracle: bool) -> str:
@@ -135,6 +150,24 @@ def mark_of(method: str, oracle: bool) -> str:
     if oracle:
         return " (oracle)"
     return " (upper bound)" if method in ("joint", "independent") else ""
+
+
+def describe_fresh(fresh: Fresh, transform: TransformConfig) -> str:
+    """Which tasks a run changed before it trained on them, and how.
+
+    Examples
+    --------
+    >>> describe_fresh("all", TransformConfig())
+    'arriving and replayed, images shifted by up to 0.107, 0.75 of the classes turned'
+    >>> describe_fresh("off", TransformConfig())
+    'none'
+    """
+    if fresh == "off" or not (transform.shift or transform.turn):
+        return "none"
+    parts = ["arriving and replayed" if fresh == "all" else "replayed only"]
+    parts += [f"images shifted by up to {transform.shift:g}"] if transform.shift else []
+    parts += [f"{transform.turn:g} of the classes turned"] if transform.turn else []
+    return ", ".join(parts)
 
 
 def to_toml(config: RunConfig) -> str:

@@ -34,6 +34,8 @@ class OracleDetector(ChangeDetector):
 class NoFeatures:
     """The oracle looks at nothing."""
 
+    uses_embedding = False
+
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
         return np.zeros(1)
 

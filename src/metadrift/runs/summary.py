@@ -16,7 +16,7 @@ from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.build import Parts
-from metadrift.runs.config import RunConfig
+from metadrift.runs.config import RunConfig, describe_fresh
 from metadrift.runs.record import versions
 from metadrift.runs.resolve import depends_on, fingerprint
 from metadrift.runs.saving import RunState
@@ -99,6 +99,7 @@ def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, 
         "seed": config.seed,
         "split": config.split,
         "normalisation": config.learn.normalisation,
+        "fresh": describe_fresh(config.fresh, config.transform),
         "steps": steps,
         "versions": versions(),
         "settings": settings,
