@@ -90,6 +90,26 @@ def test_accuracy_does_not_depend_on_the_size_of_the_passes(samplers):
         assert many[name].tasks == 12
 
 
+def test_a_domain_is_left_when_its_interval_is_narrow_enough(samplers):
+    learner = _learner()
+    whole = evaluate(learner, samplers, tasks=400)
+    width = 1.2 * max(accuracy.ci95 for accuracy in whole.values())
+    told = []
+    short = evaluate(learner, samplers, tasks=400, half_width=width, progress=told.append)
+    for name in samplers:
+        tasks = short[name].tasks
+        assert tasks % 50 == 0
+        assert 50 <= tasks < 400
+        assert short[name].ci95 <= width
+        assert np.array_equal(short[name].per_task, whole[name].per_task[:tasks])
+    assert sum(told) == sum(accuracy.tasks for accuracy in short.values())
+
+
+def test_a_width_that_is_not_reached_takes_all_tasks(samplers):
+    found = evaluate(_learner(), samplers, tasks=70, half_width=1e-6)
+    assert found["noise"].tasks == 70
+
+
 def test_the_overall_mean_counts_every_domain_the_same(samplers):
     found = evaluate(_learner(), samplers, tasks=25)
     mean, ci95 = overall(found)

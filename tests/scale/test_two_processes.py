@@ -23,8 +23,9 @@ def summary(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
+# float32 round-off grows over the 50 steps; the run in float64 shows that nothing else differs.
 @pytest.mark.parametrize(
-    ("name", "tolerance"), [("sequential", 1e-4), ("joint", 1e-4), ("exact", 1e-9)]
+    ("name", "tolerance"), [("sequential", 5e-4), ("joint", 5e-4), ("exact", 1e-9)]
 )
 def test_two_processes_have_the_losses_of_one(name, tolerance, alone, together):
     one, two = losses(alone[name]), losses(together[name])

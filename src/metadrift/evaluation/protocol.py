@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from metadrift.data.sampler import TaskSampler
+from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.base import MetaLearner
 from metadrift.learners.outcome import accuracy_of
@@ -18,7 +19,7 @@ from metadrift.randomness import Purpose, generator
 
 TASKS = 750  # a domain, as in the paper's section 5
 _BLOCK = 50  # tasks drawn together
-_FLOATS_A_PASS = 1 << 26  # 256 MB in the widest layer of a forward pass
+_BYTES_A_PASS = 1 << 28  # of the widest layer of a forward pass: 256 MB
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ def evaluate(
     tasks: int = TASKS,
     seed: int = 0,
     batch: int | None = None,
+    half_width: float | None = None,
     progress: Callable[[int], None] | None = None,
-    share: slice = slice(None),
+    group: Group | None = None,
 ) -> dict[str, DomainAccuracy]:
     """Accuracy on `tasks` tasks of each domain, many tasks in one forward pass.
 
@@ -75,21 +77,26 @@ def evaluate(
         Which tasks; the same seed gives every learner the same ones.
     batch
         Tasks a forward pass; by default what fits 256 MB in the widest layer.
+    half_width
+        Stop with a domain as soon as the half width of its 95 % interval is at most this share of
+        1. It is looked at after every 50 tasks, so all learners meet the first of the same tasks.
     progress
         Told the number of tasks done after each forward pass.
-    share
-        Which of the tasks are scored here, where several processes divide them.
+    group
+        Processes that divide the tasks; every one of them gets the whole result.
     """
-    return {
-        name: _evaluate_domain(
-            learner,
-            sampler,
-            evaluation_tasks(sampler, name, tasks=tasks, seed=seed)[share],
-            batch,
-            progress,
-        )
-        for name, sampler in samplers.items()
-    }
+    scorer = _Scorer(learner, batch, progress or (lambda done: None), group or Group())
+    found = {}
+    for name, sampler in samplers.items():
+        rows = evaluation_tasks(sampler, name, tasks=tasks, seed=seed)
+        step = len(rows) if half_width is None else _BLOCK
+        scored = np.empty(0)
+        for start in range(0, len(rows), step):
+            scored = np.append(scored, scorer(sampler, rows[start : start + step]))
+            found[name] = DomainAccuracy.of(scored)
+            if half_width is not None and found[name].ci95 <= half_width:
+                break
+    return found
 
 
 def evaluation_tasks(
@@ -120,30 +127,43 @@ def overall(domains: Mapping[str, DomainAccuracy]) -> tuple[float, float]:
     return float(np.mean(means)), float(np.sqrt(np.square(half_widths).sum())) / len(means)
 
 
-def _evaluate_domain(
-    learner: MetaLearner,
-    sampler: TaskSampler,
-    rows: NDArray[np.int64],
-    batch: int | None,
-    progress: Callable[[int], None] | None,
-) -> DomainAccuracy:
-    device, ways = next(learner.parameters()).device, sampler.geometry.ways
-    step = batch or _tasks_a_pass(sampler)
-    parts: list[NDArray[np.float64]] = []
-    for start in range(0, len(rows), step):
-        tasks = sampler.gather(rows[start : start + step]).to(device)
-        logits = learner.predict(tasks.support, tasks.support_labels, tasks.query, ways=ways)
+class _Scorer:
+    """Accuracy of single tasks, by forward passes over many of them."""
+
+    def __init__(
+        self,
+        learner: MetaLearner,
+        batch: int | None,
+        progress: Callable[[int], None],
+        group: Group,
+    ) -> None:
+        self.learner, self.batch, self.progress, self.group = learner, batch, progress, group
+        self.weight = next(learner.parameters())
+
+    def __call__(self, sampler: TaskSampler, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64 [tasks], from the rows of the pack that make the tasks."""
+        every = np.zeros(len(rows))
+        mine = every[self.group.rank :: self.group.size]
+        rows = rows[self.group.rank :: self.group.size]
+        step = self.batch or self._tasks_a_pass(sampler)
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            mine[some] = self._pass(sampler, rows[some])
+            self.progress(len(rows[some]))
+        self.group.wait()  # this took longer than a step, and not everywhere the same
+        return self.group.sum(every)
+
+    def _pass(self, sampler: TaskSampler, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        tasks, ways = sampler.gather(rows).to(self.weight.device), sampler.geometry.ways
+        logits = self.learner.predict(tasks.support, tasks.support_labels, tasks.query, ways=ways)
         if not bool(torch.isfinite(logits).all()):
             raise MetadriftError(
                 f"the learner's answers on {sampler.pack.name!r} are NaN or infinite: its weights "
                 "have gone wrong, most likely by a learning rate that is too high"
             )
-        parts.append(accuracy_of(logits).double().cpu().numpy())
-        if progress:
-            progress(len(parts[-1]))
-    return DomainAccuracy.of(np.concatenate(parts))
+        return accuracy_of(logits).double().cpu().numpy()
 
-
-def _tasks_a_pass(sampler: TaskSampler) -> int:
-    floats_an_image = 64 * sampler.pack.image_size**2
-    return max(1, _FLOATS_A_PASS // (floats_an_image * sampler.geometry.images_per_task))
+    def _tasks_a_pass(self, sampler: TaskSampler) -> int:
+        size = 2 if self.learner.precision == "bf16" else self.weight.element_size()
+        an_image = 64 * sampler.pack.image_size**2 * size
+        return max(1, _BYTES_A_PASS // (an_image * sampler.geometry.images_per_task))

@@ -17,8 +17,7 @@ import torch
 
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
-from metadrift.evaluation.protocol import DomainAccuracy, overall
-from metadrift.evaluation.together import evaluate_together
+from metadrift.evaluation.protocol import DomainAccuracy, evaluate, overall
 from metadrift.evaluation.variance import replay_variance
 from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
@@ -267,7 +266,7 @@ class _Run:
             self.progress.evaluated(done, mine)
             self._stop_if_asked(stopped or [])
 
-        return evaluate_together(
+        return evaluate(
             self.parts.learner,
             self.parts.tests,
             tasks=tasks,
