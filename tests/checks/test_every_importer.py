@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layouts import Picture, dataset
-from metadrift.commands.data import KindName
-from metadrift.data.importers import KINDS, plan_import
+from metadrift.data.importers import KINDS, KindName, plan_import
 from metadrift.data.importers.plan import Options
 from metadrift.data.importers.report import ImportReport
 from metadrift.data.importers.run import import_plan

@@ -1,8 +1,10 @@
 """The installed command as a new user meets it."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -38,14 +40,48 @@ def test_the_version_is_told(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nonsense"], "no command 'nonsense'"),
-        (["data"], "metadrift data needs one of"),
-        (["data", "nonsense"], "metadrift data needs one of"),
+        (["nonsense"], "there is no command 'nonsense'; `metadrift --help` lists them"),
+        (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
+        (["data"], "metadrift: data needs one of: list, download"),
+        (["data", "lst"], "difficulty; did you mean 'list'?"),
+        (["paper"], "metadrift paper: name an experiment first: "),
+        (["paper", "revist"], "the paper has no experiment 'revist'; did you mean 'revisit"),
     ],
 )
 def test_wrong_use_is_answered_with_code_2(words, says, capsys):
     assert main(words) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--method", "resevoir"], "metadrift run: did you mean 'reservoir'?"),
+        (["compare", "--methods", "mir", "joynt"], "metadrift compare: did you mean 'joint'?"),
+        (["data", "import", "folde", "x"], "metadrift data import: did you mean 'folder'?"),
+    ],
+)
+def test_a_value_that_is_nearly_right_is_answered_with_the_right_one(words, says, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("library", ["_multiarray_umath", "libtorch_cpu"])
+def test_ctrl_c_while_the_program_loads_says_stopped(library):
+    process = subprocess.Popen([METADRIFT, "run", "--help"], stderr=subprocess.PIPE, text=True)
+    maps = Path(f"/proc/{process.pid}/maps")
+    if not maps.exists():
+        process.kill()
+        pytest.skip("this system does not say what a process has loaded")
+    while library not in maps.read_text():
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said == "metadrift run: stopped\n"
+    assert process.returncode == 130
 
 
 def test_a_setting_out_of_range_is_wrong_use():

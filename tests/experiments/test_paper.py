@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metadrift.commands.paper import list_experiments
+from metadrift.commands.paper_list import list_experiments
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.figures import show_figures, variance_curve
 from metadrift.experiments.grid import Grid

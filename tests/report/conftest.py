@@ -55,7 +55,9 @@ def write_run(folder, config, segments, until=None, lift=0.0):
                 events.append({"step": step + 5, "event": "change", "threshold": 0.1} | change)
     for name, lines in (("metrics", metrics), ("events", events)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-    if until is None:
+    if until is not None:
+        (folder / ".lock").write_text("1\n")
+    else:
         write_json(folder / "summary.json", _summary(config, segments, names, total, lift))
 
 

@@ -6,8 +6,8 @@ import io
 import pytest
 from PIL import Image
 
-from metadrift.commands.report import make_report
 from metadrift.report.examples import examples_of
+from metadrift.report.make import make_report
 from metadrift.report.subject import read_subject
 from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.loop import start

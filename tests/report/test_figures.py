@@ -6,8 +6,8 @@ from importlib import resources
 
 from PIL import Image
 
-from metadrift.commands.report import make_report
 from metadrift.report.figures import DOMAIN_COLOURS, METHOD_COLOURS, write_figures
+from metadrift.report.make import make_report
 from metadrift.report.subject import read_subject
 from metadrift.report.tables import Cell, Table, comma_separated, latex, markdown, tables_of
 

@@ -1,6 +1,6 @@
 """A run whose folder and domains have hostile names, in headless Chromium."""
 
-from metadrift.commands.report import make_report
+from metadrift.report.make import make_report
 
 FOLDER = "<img src=x onerror=alert(3)>"
 DOMAINS = (("<script>alert(1)</script>", 30), ("</title><svg onload=alert(2)>", 70))

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from metadrift.cli import main
-from metadrift.commands.report import make_report
 from metadrift.errors import MetadriftError
+from metadrift.report.make import make_report
 from metadrift.report.subject import read_subject
 
 HOSTILE = "<script>alert(1)</script>"

@@ -1,6 +1,6 @@
 """The page in headless Chromium: it renders, answers the pointer, and runs nobody else's script."""
 
-from metadrift.commands.report import make_report
+from metadrift.report.make import make_report
 
 HOSTILE = "<script>alert(1)</script>"
 QUOTE = '"><img src=x onerror=alert(2)>'

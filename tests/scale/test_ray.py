@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from metadrift.commands.compare import run_grid
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import run_locally
 from metadrift.experiments.progress import progress_of_all
+from metadrift.experiments.run_grid import Engine, run_grid
 from metadrift.runs.loop import go_on, start
 from metadrift.runs.record import read_lines
 
@@ -88,7 +88,8 @@ def test_a_grid_on_two_nodes_has_the_numbers_of_this_machine_though_one_node_is_
 
     thief = threading.Thread(target=lose_a_node, daemon=True)
     thief.start()
-    assert run_grid(grid, there, workers=1, quiet=True, ray_address=cluster.address) == 0
+    _, failed = run_grid(grid, there, Engine(ray_address=cluster.address), quiet=True)
+    assert failed == []
     thief.join(60)
     assert len(finished) >= 4
     for cell in cells:

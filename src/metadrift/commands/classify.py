@@ -5,13 +5,15 @@ from __future__ import annotations
 import json as json_text
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
+from metadrift.commands.arguments import Flag, call
 from metadrift.errors import UsageError
+from metadrift.storage.terminal import printable
 
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+def main(words: list[str]) -> int:
+    return call(classify, "classify", words)
 
 
 def classify(
@@ -66,7 +68,7 @@ def classify(
     model = load(run, checkpoint=checkpoint, size=size, grey=grey, device=device)
     found = model.classify(support, list(query), together=together)
     for lost in found.unreadable:
-        print(f"left out: {lost.name}: {lost.reason}", file=sys.stderr)
+        print(printable(f"left out: {lost.name}: {lost.reason}"), file=sys.stderr)
     if json:
         about = {
             "run": str(run),

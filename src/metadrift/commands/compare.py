@@ -1,4 +1,4 @@
-"""`metadrift compare`."""
+"""`metadrift compare`: run methods, learners, shots and seeds and compare them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from metadrift.commands.arguments import parse
 from metadrift.errors import UsageError
-from metadrift.experiments.comparison import gather, refuse_other_grid
-from metadrift.experiments.display import ComparisonDisplay
 from metadrift.experiments.grid import Grid, load_grid, settings_of
-from metadrift.experiments.local import cores, run_locally
-from metadrift.experiments.on_ray import run_on_ray
-from metadrift.experiments.progress import progress_of_all
-from metadrift.experiments.table import columns_of, markdown, notes_of, rows_of
+from metadrift.experiments.local import cores
+from metadrift.experiments.progress import Progress
+from metadrift.experiments.run_grid import Engine, run_grid
+from metadrift.experiments.table import columns_of, notes_of, rows_of
+from metadrift.report.make import make_report
 from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
-from metadrift.storage.files import write_atomically, write_json
 from metadrift.storage.terminal import print_table, printable
 
 EngineName = Literal["local", "ray"]
@@ -60,42 +59,42 @@ class CompareArguments:
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
 
 
-def compare(words: list[str]) -> tuple[int, Path | None]:
-    """Parse, run what is not finished, print the table; gives code and the folder for a page."""
-    arguments = tyro.cli(CompareArguments, prog="metadrift compare", args=words)
-    if arguments.workers < 1:
-        raise UsageError("--workers must be at least 1")
+def main(words: list[str]) -> int:
+    arguments = parse(CompareArguments, "compare", words)
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
-    address = arguments.ray_address if arguments.engine == "ray" else None
     folder = arguments.out / arguments.name
-    code = run_grid(grid, folder, arguments.workers, arguments.json, address)
-    return code, None if arguments.json else folder
+    engine = make_engine(arguments.engine, arguments.workers, arguments.ray_address)
+    result, failed = run_grid(grid, folder, engine, quiet=arguments.json)
+    print_result(result, folder, arguments.json)
+    return finish(failed, None if arguments.json else folder)
 
 
-def run_grid(
-    grid: Grid, folder: Path, workers: int, quiet: bool = False, ray_address: str | None = None
-) -> int:
-    """Run a comparison in its folder, here or on a Ray cluster; 1 when a run failed."""
-    cells = grid.cells()
-    refuse_other_grid(grid, folder)
-    table = progress_of_all(cells, folder, here=ray_address is None)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "grid.json", grid.to_json())
-    show = ComparisonDisplay(quiet)
-    if ray_address is None:
-        run_locally(table, folder, workers, show)
-    else:
-        run_on_ray(table, folder, ray_address, show)
-    show.close(table)
-    result = gather(grid, folder)
-    write_atomically(folder / "table.md", markdown(result))
-    if quiet:
+def make_engine(name: EngineName, workers: int, ray_address: str) -> Engine:
+    """Where the options say that the runs are done."""
+    if workers < 1:
+        raise UsageError("--workers must be at least 1")
+    return Engine(workers, ray_address if name == "ray" else None)
+
+
+def print_result(result: dict[str, Any], folder: Path, as_json: bool = False) -> None:
+    """The table of a comparison, for people or for machines."""
+    if as_json:
         print(json.dumps(result))
-    else:
-        _print(result, folder)
-    failed = [entry for entry in table if entry.state == "failed"]
-    for entry in failed:
-        print(printable(f"failed: {entry.cell.name}: {entry.reason}"), file=sys.stderr)
+        return
+    headings = [column.replace(" ", "\n") for column in columns_of(result)]
+    print_table(headings, rows_of(result), result["title"])
+    for note in notes_of(result):
+        print(printable(note))
+    print(f"comparison folder: {folder}")
+
+
+def finish(failed: list[Progress], folder: Path | None) -> int:
+    """Name the runs that failed, and write the page of a folder; 1 when a run failed."""
+    for run in failed:
+        print(printable(f"failed: {run.cell.name}: {run.reason}"), file=sys.stderr)
+    if folder is not None:
+        page, _ = make_report(folder)
+        print(f"report: {page}")
     return 1 if failed else 0
 
 
@@ -112,11 +111,3 @@ def _grid(arguments: CompareArguments) -> Grid:
         reference=reference,
         settings=settings_of(RunConfig(**vars(arguments.run))),
     )
-
-
-def _print(result: dict[str, Any], folder: Path) -> None:
-    headings = [column.replace(" ", "\n") for column in columns_of(result)]
-    print_table(headings, rows_of(result), result["title"])
-    for note in notes_of(result):
-        print(printable(note))
-    print(f"comparison folder: {folder}")

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from metadrift.commands.data import Flag, import_dataset
+from metadrift.commands.arguments import Flag, call
+from metadrift.commands.data_import import import_dataset
 from metadrift.data.download.fetch import Patience, fetch
 from metadrift.data.download.published import BY_HAND, DATASETS, Published
 from metadrift.data.library import data_folder
@@ -16,6 +17,10 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.progress import Bar
 
 DatasetName = Literal["omniglot", "cub", "aircraft", "quickdraw", "miniimagenet", "necessities"]
+
+
+def main(words: list[str]) -> int:
+    return call(download, "data download", words)
 
 
 def download(

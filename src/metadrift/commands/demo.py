@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from metadrift.commands.compare import run_grid
-from metadrift.commands.report import make_report
+from metadrift.commands.arguments import call
+from metadrift.commands.compare import finish, print_result
 from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import cores
+from metadrift.experiments.run_grid import Engine, run_grid
 from metadrift.experiments.table import percent
 from metadrift.storage.reading import read_json
 from metadrift.storage.terminal import print_table
 
 METHODS = ("sequential", "reservoir", "m2d3-pets")
+
+
+def main(words: list[str]) -> int:
+    return call(demo, "demo", words)
 
 
 def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
@@ -49,12 +54,11 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
         },
     )
     folder = out / f"demo-{scale:g}"
-    code = run_grid(grid, folder, workers=min(2, cores()))
-    if code == 0:
+    result, failed = run_grid(grid, folder, Engine(workers=min(2, cores())))
+    print_result(result, folder)
+    if not failed:
         _tell(folder, [cell.name for cell in grid.cells() if cell.seed == 0])
-        page, _ = make_report(folder)
-        print(f"report: {page}")
-    return code
+    return finish(failed, None if failed else folder)
 
 
 def _tell(folder: Path, runs: list[str]) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json as json_text
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import tyro
 
-from metadrift.data.pack import NPY_ERRORS
+from metadrift.commands.arguments import Flag, call
+from metadrift.data.vector_files import read_vectors
 from metadrift.detection.config import Mode
 from metadrift.detection.trace import EVERY, Trace, detect
-from metadrift.errors import MetadriftError, UsageError
+from metadrift.errors import UsageError
 from metadrift.storage.progress import Bar
 
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+def main(words: list[str]) -> int:
+    return call(detect_changes, "detect", words)
 
 
 def detect_changes(
@@ -77,63 +79,11 @@ def detect_changes(
     asked = None if mode == "paper" else false_alarm_every or EVERY
     result = _result(embeddings, vectors, trace, asked)
     if out is not None:
-        result["files"] = [str(path) for path in _write(trace, result, out, embeddings.name)]
+        from metadrift.report.trace_files import write_trace
+
+        result["files"] = [str(path) for path in write_trace(trace, result, out, embeddings.name)]
     print(json_text.dumps(result, indent=1) if json else _text(result))
     return 0
-
-
-def read_vectors(path: Path) -> np.ndarray:
-    """[steps, D] from a .npy file (mapped, not copied) or a .csv file."""
-    if not path.is_file():
-        raise MetadriftError(f"there is no file {path}")
-    vectors = _read_csv(path) if path.suffix.lower() == ".csv" else _read_npy(path)
-    if vectors.ndim == 1:
-        vectors = vectors[:, None]
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise MetadriftError(
-            f"{path} holds an array {list(vectors.shape)}; it should be [steps, D], a row a step"
-        )
-    return vectors
-
-
-def _read_npy(path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except NPY_ERRORS as error:
-        pickled = "pickle" in str(error) or "Python objects" in str(error)
-        why = "it holds pickled objects, which are refused" if pickled else error
-        raise MetadriftError(
-            f"{path} cannot be read as a .npy file: {why}; `numpy.save` of a plain array makes one"
-        ) from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        kind = getattr(array, "dtype", "several arrays")
-        raise MetadriftError(f"{path} holds {kind}; it should hold one array of real numbers")
-    return array
-
-
-def _read_csv(path: Path) -> np.ndarray:
-    rows: list[list[float]] = []
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            for number, cells in enumerate(csv.reader(file), 1):
-                if not cells:
-                    continue
-                try:
-                    rows.append([float(cell) for cell in cells])
-                except ValueError:
-                    if number == 1:
-                        continue  # the names of the columns
-                    raise MetadriftError(
-                        f"{path}, line {number}: {cells[:3]} are not all numbers"
-                    ) from None
-                if len(rows[-1]) != len(rows[0]):
-                    raise MetadriftError(
-                        f"{path}, line {number} has {len(rows[-1])} numbers, the first row "
-                        f"{len(rows[0])}"
-                    )
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MetadriftError(f"{path} cannot be read: {error}") from None
-    return np.array(rows, np.float64)
 
 
 def _result(path: Path, vectors: np.ndarray, trace: Trace, asked: int | None) -> dict[str, Any]:
@@ -173,21 +123,3 @@ def _text(result: dict[str, Any]) -> str:
             "needed to learn what is usual; a smaller --window needs fewer"
         )
     return "\n".join(lines + [f"written: {path}" for path in result.get("files", [])])
-
-
-def _write(trace: Trace, result: dict[str, Any], out: Path, name: str) -> list[Path]:
-    from metadrift.report.trace_plot import draw_trace
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        changes, table = out / "changes.json", out / "trace.csv"
-        changes.write_text(json_text.dumps(result, indent=1) + "\n", encoding="utf-8")
-        with open(table, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["step", "statistic", "threshold"])
-            pairs = zip(trace.statistic.tolist(), trace.threshold.tolist(), strict=True)
-            for step, pair in enumerate(pairs):
-                writer.writerow([step, *("" if value != value else repr(value) for value in pair)])
-    except OSError as error:
-        raise MetadriftError(f"the result cannot be written to {out}: {error}") from None
-    return [*draw_trace(trace, out / "detection", name), table, changes]

@@ -1,4 +1,4 @@
-"""`metadrift run` and `metadrift resume`."""
+"""`metadrift run`: train one method on one benchmark and score it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from metadrift.commands.arguments import parse
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.table import percent
 from metadrift.runs.config import RunConfig, load_config, mark_of
@@ -35,13 +36,13 @@ class RunArguments:
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
 
-def run(words: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Parse and run; --config gives the defaults that the rest is read against."""
     default = RunArguments()
     file = _option(words, "--config")
     if file is not None:
         default = RunArguments(run=load_config(Path(file)))
-    arguments = tyro.cli(RunArguments, prog="metadrift run", args=words, default=default)
+    arguments = parse(RunArguments, "run", words, default)
     from metadrift.distributed.group import joined
     from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import start
@@ -55,34 +56,8 @@ def run(words: list[str]) -> int:
     with joined() as group:
         summary = start(config, arguments.out / name, arguments.json, group)
         if group.leads:
-            _show(summary, arguments.out / name, arguments.json)
+            show_summary(summary, arguments.out / name, arguments.json)
     return 0
-
-
-run.reads_words = True  # type: ignore[attr-defined]
-
-
-def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> None:
-    """Go on with a run that was stopped or killed, from its last checkpoint.
-
-    A finished run is only shown again.
-
-    Parameters
-    ----------
-    run
-        The run's folder.
-    json
-        Print the summary as JSON and show no progress.
-    """
-    from metadrift.distributed.group import joined
-    from metadrift.learners.allocator import keep_freed_memory
-    from metadrift.runs.loop import go_on
-
-    keep_freed_memory()
-    with joined() as group:
-        summary = go_on(run, json, group)
-        if group.leads:
-            _show(summary, run, json)
 
 
 def default_name(config: RunConfig, benchmark: str) -> str:
@@ -98,7 +73,8 @@ def _option(words: list[str], name: str) -> str | None:
     return None
 
 
-def _show(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+    """Print what came out of a run."""
     if as_json:
         print(json.dumps(summary))
         return

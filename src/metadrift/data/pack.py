@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import tokenize
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -176,8 +176,7 @@ def _read_description(file: Path) -> Description:
         raise MetadriftError(f"{file} does not describe a metadrift pack (no 'format' key)")
     if found != FORMAT:
         raise MetadriftError(f"{file} has the format {found!r}; this version reads {FORMAT!r}")
-    known = {field.name: table[field.name] for field in fields(Description) if field.name in table}
-    return from_table(Description, known, str(file))
+    return from_table(Description, table, str(file), more_keys=True)
 
 
 def _write_images(

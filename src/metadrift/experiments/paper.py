@@ -16,6 +16,7 @@ from metadrift.data.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
 from metadrift.runs.config import RunConfig, RunSettings
+from metadrift.storage.tables import did_you_mean
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
 PAPER = "Wang et al., ICCV 2021"
@@ -41,10 +42,21 @@ def load_experiment(name: str) -> Grid:
     Published(variant='reservoir n=200', learner='protonet', shots=1, mean=34.12, half_width=1.12)
     """
     if name not in experiment_names():
-        known = ", ".join(experiment_names())
-        raise UsageError(f"the paper has no experiment {name!r}; there are {known}")
+        hint = did_you_mean(name, experiment_names())
+        hint = hint or f"; there are {', '.join(experiment_names())}"
+        raise UsageError(f"the paper has no experiment {name!r}{hint}")
     file = resources.files("metadrift.experiments") / "paper" / f"{name}.toml"
     return parse_grid(tomllib.loads(file.read_text(encoding="utf-8")), name, name)
+
+
+def cost_of(name: str, scale: float, steps_per_s: float | None = None) -> dict[str, Any]:
+    """What an experiment is, its runs and its steps; with a speed, the hours too."""
+    grid = load_experiment(name)
+    runs = len(grid.cells())
+    benchmark = load_benchmark((grid.settings or {})["benchmark"])
+    steps = runs * benchmark.scaled(scale).steps
+    cost = {"name": name, "title": grid.title, "source": grid.source, "runs": runs, "steps": steps}
+    return cost if steps_per_s is None else {**cost, "hours": steps / steps_per_s / 3600}
 
 
 def choose_data(run: RunSettings, stand_ins: bool = False) -> tuple[str, str]:

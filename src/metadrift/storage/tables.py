@@ -49,10 +49,10 @@ _MUST_BE = {
 }
 
 
-def from_table(kind: type[T], table: object, where: str) -> T:
+def from_table(kind: type[T], table: object, where: str, *, more_keys: bool = False) -> T:
     """A dataclass from a table; what is left out keeps its default.
 
-    Keys that the dataclass has no field for are refused, and so are values of another type. Whole
+    Unknown keys are refused, and so are values of another type. Whole
     numbers are taken where any number will do, and text where a path is needed.
 
     Parameters
@@ -63,6 +63,8 @@ def from_table(kind: type[T], table: object, where: str) -> T:
         What a TOML or JSON file holds.
     where
         How errors begin, such as the file's name.
+    more_keys
+        Leave out keys that the dataclass has no field for, instead of refusing them.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def from_table(kind: type[T], table: object, where: str) -> T:
     except ValueError:
         raise MetadriftError(f"{where}: a number is too long") from None
     try:
-        (value,) = _adapter(kind).validate_json(text)  # type: ignore[arg-type]
+        (value,) = _adapter(kind, more_keys).validate_json(text)  # type: ignore[arg-type]
     except ValidationError as error:
         # A mistyped key comes before the one that is missing for it.
         wrong = sorted(error.errors(), key=lambda one: "unexpected" not in one["type"])[0]
@@ -130,13 +132,17 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
+def _adapter(kind: Any, more_keys: bool) -> TypeAdapter[list[Any]]:
     from pydantic import TypeAdapter
 
     # Inside a list, so that the configuration reaches every dataclass.
     return TypeAdapter(
         list[kind],
-        config={"extra": "forbid", "strict": True, "allow_inf_nan": False},
+        config={
+            "extra": "ignore" if more_keys else "forbid",
+            "strict": True,
+            "allow_inf_nan": False,
+        },
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from metadrift.data.importers import (
     aircraft,
@@ -39,6 +40,9 @@ class Kind:
     named: bool = True
 
 
+KindName = Literal[
+    "omniglot", "miniimagenet", "cub", "aircraft", "quickdraw", "necessities", "folder", "npz"
+]
 KINDS: dict[str, Kind] = {
     "omniglot": Kind(omniglot.plan, frozenset({"rotations"})),
     "miniimagenet": Kind(miniimagenet.plan, frozenset({"grey"})),
@@ -52,7 +56,7 @@ KINDS: dict[str, Kind] = {
 
 
 def plan_import(kind: str, source: Path, options: Options) -> Plan:
-    """ImageFormat at a source; UsageError when an option means nothing for this kind."""
+    """Look at a source; UsageError when an option means nothing for this kind."""
     default = Options()
     for option in ("crop_to_box", "rotations", "keep_unrecognized", "grey"):
         if getattr(options, option) != getattr(default, option):

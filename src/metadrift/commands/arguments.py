@@ -1,0 +1,53 @@
+"""Reading a command's words, by tyro, with a hint for a value that is nearly right."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from functools import partial, wraps
+from io import StringIO
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from metadrift.storage.tables import did_you_mean
+
+T = TypeVar("T")
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+"""An option without a value and without a twin that says no."""
+
+
+def call(function: Callable[..., int], command: str, words: list[str]) -> int:
+    """Call a function with the words as its arguments; its docstring is the --help."""
+
+    @wraps(function)
+    def prepare(*arguments: Any, **options: Any) -> Callable[[], int]:
+        return partial(function, *arguments, **options)
+
+    return parse(prepare, command, words)()
+
+
+def parse(kind: Callable[..., T], command: str, words: list[str], default: T | None = None) -> T:
+    """A dataclass from the words; what they leave out is as in `default`."""
+    said = StringIO()
+    options = {} if default is None else {"default": default}
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(kind, prog=f"metadrift {command}", args=words, **options)  # type: ignore[call-overload,no-any-return]
+    finally:
+        sys.stderr.write(said.getvalue())
+        hint = _near_choice(said.getvalue())
+        if hint:
+            print(f"metadrift {command}: {hint}", file=sys.stderr)
+
+
+def _near_choice(said: str) -> str:
+    """What the mistyped value of tyro's message may have meant."""
+    text = re.sub(r"[\s│]+", " ", said)  # the message stands in a box
+    found = re.search(r"invalid choice '([^']*)'.*?Expected one of \(([^)]*)\)", text)
+    if found is None:
+        return ""
+    return did_you_mean(found[1], re.findall(r"'([^']*)'", found[2])).removeprefix("; ")

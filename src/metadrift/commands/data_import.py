@@ -1,0 +1,119 @@
+"""`metadrift data import`: make a pack from a dataset."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import tyro
+
+from metadrift.commands.arguments import Flag, call
+from metadrift.data.importers import KINDS, KindName, plan_import
+from metadrift.data.importers.plan import Options
+from metadrift.data.importers.run import import_plan
+from metadrift.data.library import data_folder
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.progress import Bar
+
+
+def main(words: list[str]) -> int:
+    return call(import_dataset, "data import", words)
+
+
+def import_dataset(
+    kind: tyro.conf.Positional[KindName],
+    source: tyro.conf.Positional[Path],
+    /,
+    *,
+    out: Path | None = None,
+    name: str | None = None,
+    size: int = 84,
+    per_class: int | None = None,
+    grey: Flag = False,
+    crop_to_box: Flag = False,
+    rotations: Flag = False,
+    keep_unrecognized: Flag = False,
+    strict: Flag = False,
+    replace: Flag = False,
+    workers: int | None = None,
+    json: Flag = False,
+) -> int:
+    """Make a pack from a dataset as it is published: an archive or the extracted folder.
+
+    Archives are read in place, nothing is unpacked to disk. Images are squashed to squares. Files
+    that cannot be read are left out and listed. The class split is the published one where there
+    is one; docs/data.md says which, and where to get each dataset.
+
+    Parameters
+    ----------
+    kind
+        What the source is. omniglot: the folder with images_background and images_evaluation (zip
+        or extracted). miniimagenet: the folder with images/ and train.csv, val.csv, test.csv.
+        cub: CUB_200_2011.tgz. aircraft: fgvc-aircraft-2013b.tar.gz. quickdraw: the folder of
+        simplified *.ndjson or of numpy_bitmap *.npy. necessities: Logo-2K+ or its Necessities.
+        folder: any folder of class folders. npz: images, labels, names in one .npz file.
+    source
+        The archive, the folder or the file.
+    out
+        The data folder, in which the pack becomes a folder of its own. Without it: METADRIFT_DATA,
+        else the user's data folder.
+    name
+        The pack's name. Without it: the kind; for folder and npz the source's own name.
+    size
+        Height and width of the images in the pack, in pixels.
+    per_class
+        Keep only the first so many images of each class. Without it all; of quickdraw 600.
+    grey
+        Store one channel instead of three. For datasets in colour.
+    crop_to_box
+        Cut to the published bounding box before resizing. For cub and aircraft.
+    rotations
+        Add three classes for each training and validation class: turned by 90, 180 and 270
+        degrees. For omniglot and npz.
+    keep_unrecognized
+        Keep drawings that the game did not recognize. For quickdraw.
+    strict
+        Fail on the first file that cannot be read, and write nothing.
+    replace
+        Put the new pack in the place of one that exists.
+    workers
+        Processes that decode. Without it one a core; 1 stays in this process.
+    json
+        Print the result as one JSON object.
+    """
+    if not 4 <= size <= 1024:
+        raise UsageError(f"--size must be between 4 and 1024 pixels, not {size}")
+    if workers is not None and workers < 0:
+        raise UsageError(f"--workers must be 0 or more, not {workers}")
+    name = _pack_name(kind, source, name)
+    path = data_folder(out) / name
+    if path.exists() and not replace:
+        raise MetadriftError(f"{path} exists already; --replace puts the new pack in its place")
+    options = Options(per_class, crop_to_box, rotations, keep_unrecognized, grey)
+    plan = plan_import(kind, source, options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # cleans up as Ctrl-C does
+    with Bar(f"importing {name}", plan.count, "images") as bar:
+        report = import_plan(
+            plan,
+            path,
+            name,
+            size=size,
+            strict=strict,
+            replace=replace,
+            workers=(os.cpu_count() or 1) if workers is None else workers,
+            progress=bar.advance,
+        )
+    print(report.as_json() if json else report.as_text())
+    return 0
+
+
+def _pack_name(kind: str, source: Path, name: str | None) -> str:
+    if name is None:
+        stem = re.sub(r"\.(tar\.\w+|\w+)$", "", source.name or source.resolve().name)
+        name = kind if KINDS[kind].named else stem
+    if not name or name.startswith(".") or re.search(r'[/\\:*?"<>|\0]', name):
+        raise UsageError(f"{name!r} cannot be a folder's name; give one with --name")
+    return name

@@ -1,0 +1,49 @@
+"""Run a comparison: what is left of it, here or on a Ray cluster, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metadrift.experiments.comparison import gather, refuse_other_grid
+from metadrift.experiments.display import ComparisonDisplay
+from metadrift.experiments.grid import Grid
+from metadrift.experiments.local import run_locally
+from metadrift.experiments.on_ray import run_on_ray
+from metadrift.experiments.progress import Progress, progress_of_all
+from metadrift.experiments.table import markdown
+from metadrift.storage.files import write_atomically, write_json
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where the runs of a comparison are done."""
+
+    workers: int = 1
+    """On this machine: runs at the same time."""
+    ray_address: str | None = None
+    """Of a Ray cluster, which then does them."""
+
+
+def run_grid(
+    grid: Grid, folder: Path, engine: Engine, quiet: bool = False
+) -> tuple[dict[str, Any], list[Progress]]:
+    """Do the runs that are not finished yet; gives the result, and the runs that failed.
+
+    The folder then holds comparison.json and table.md.
+    """
+    cells = grid.cells()
+    refuse_other_grid(grid, folder)
+    runs = progress_of_all(cells, folder, here=engine.ray_address is None)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "grid.json", grid.to_json())
+    display = ComparisonDisplay(quiet)
+    if engine.ray_address is None:
+        run_locally(runs, folder, engine.workers, display)
+    else:
+        run_on_ray(runs, folder, engine.ray_address, display)
+    display.close(runs)
+    result = gather(grid, folder)
+    write_atomically(folder / "table.md", markdown(result))
+    return result, [run for run in runs if run.state == "failed"]
