@@ -76,7 +76,7 @@ def refuse_other_run(folder: Path, config: RunConfig, benchmark: Benchmark) -> N
 def refuse_other_result(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
     """The same for a finished run, by what its summary says that it is of.
 
-    A benchmark that is not pinned leaves open which packs are meant.
+    Where the benchmark is not pinned, packs and settings that are still open are not compared.
     """
     before = read_json(folder / "summary.json").get("settings")
     way_out = _WAY_OUT.format(folder=folder)
@@ -85,9 +85,11 @@ def refuse_other_result(folder: Path, config: RunConfig, benchmark: Benchmark) -
             f"{folder} does not say which settings its result is of, so an earlier version made "
             f"it; {way_out}"
         )
+    now = depends_on(config, benchmark)
     if not benchmark.pinned:
-        before = {key: value for key, value in before.items() if "pack " not in key}
-    refuse_difference(str(folder), before, depends_on(config, benchmark), way_out)
+        now = {name: value for name, value in now.items() if value is not None}
+        before = {name: before.get(name) for name in now}
+    refuse_difference(str(folder), before, now, way_out)
 
 
 def read_settings(folder: Path) -> RunConfig:

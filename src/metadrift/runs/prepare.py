@@ -38,4 +38,4 @@ def prepared(
                 "cannot be one"
             )
     benchmark = parts.benchmark.pinned_to(parts.packs)
-    return resolved(config, benchmark), benchmark
+    return resolved(config, benchmark, parts.learner), benchmark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,8 +12,8 @@ from typing import Any
 import torch
 
 from metadrift.errors import MetadriftError
-from metadrift.learners import LEARNERS
-from metadrift.runs.config import LearnerConfig, LearnerName, RunConfig
+from metadrift.learners import LEARNERS, MetaLearner
+from metadrift.runs.config import RunConfig
 from metadrift.streams import Benchmark
 
 CONFIG, BENCHMARK = "config.toml", "benchmark.toml"
@@ -26,19 +25,31 @@ FREE = ("device", "threads", "keep", "checkpoint_every", "log_every", "tensorboa
 _ELSEWHERE = ("benchmark", "scale", "data")  # what they lead to is in the benchmark's own entries
 
 
-def resolved(config: RunConfig, benchmark: Benchmark) -> RunConfig:
+def resolved(
+    config: RunConfig, benchmark: Benchmark, learner: MetaLearner | None = None
+) -> RunConfig:
     """The same run with nothing left to a default, as its folder holds it.
 
-    `benchmark` is the one to run, at the run's scale. It is read from the run's own file after
-    this, so the scale becomes 1 and what depends on the scale is said as it is.
+    Parameters
+    ----------
+    config
+        The settings as they were asked for.
+    benchmark
+        The one to run, at the run's scale. It is read from the run's own file after this, so the
+        scale becomes 1 and what depends on the scale is said as it is.
+    learner
+        The learner of these settings; without it what only a made learner knows stays open.
     """
+    learn = config.learn
+    if learn.inner_lr is None:
+        learn = replace(learn, inner_lr=getattr(learner, "inner_lr", None))
     return replace(
         config,
         benchmark=BENCHMARK,
         scale=1.0,
         data=None,
         threads=config.threads or torch.get_num_threads(),
-        learn=_resolved_learner(config.learner, config.learn),
+        learn=replace(learn, filters=learn.filters or LEARNERS[config.learner][2]),
         memory=replace(config.memory, capacity=config.memory.capacity or benchmark.memory),
         detection=config.detection.scaled(config.scale),
     )
@@ -86,13 +97,3 @@ class OtherSettingsError(MetadriftError):
 
 def _said(value: Any) -> str:
     return "not set" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _resolved_learner(name: LearnerName, learn: LearnerConfig) -> LearnerConfig:
-    kind, _, filters, _ = LEARNERS[name]
-    inner = inspect.signature(kind).parameters.get("inner_lr")
-    return replace(
-        learn,
-        filters=learn.filters or filters,
-        inner_lr=inner.default if inner and learn.inner_lr is None else learn.inner_lr,
-    )
