@@ -62,3 +62,9 @@ fuzz: setup
 
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py
+
+# docs/results.md from measured comparisons: make results COMPARISONS="comparisons/full-5shot ..."
+.PHONY: results
+
+results: setup
+	$(BIN)/python docs/make_results.py $(COMPARISONS)

@@ -52,7 +52,7 @@ def over_seeds(values: Sequence[float]) -> Spread:
     if n == 1:
         return Spread(mean, math.nan, math.nan, 1)
     sd = float(np.std(values, ddof=1))
-    return Spread(mean, sd, _t_quantile(n - 1) * sd / math.sqrt(n), n)
+    return Spread(mean, sd, t_quantile(n - 1) * sd / math.sqrt(n), n)
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
@@ -70,7 +70,8 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Differe
     return Difference(gaps.mean, (gaps.mean - gaps.ci95, gaps.mean + gaps.ci95), gaps.seeds)
 
 
-def _t_quantile(degrees: int) -> float:
+def t_quantile(degrees: int) -> float:
+    """How many standard errors Student's 95 % interval reaches from the mean."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 0.975))

@@ -6,6 +6,7 @@ import math
 import sys
 from collections import Counter
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,7 @@ def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, 
         "normalisation": config.learn.normalisation,
         "fresh": describe_fresh(config.fresh, config.transform),
         "steps": steps,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "settings": settings,
         "config_sha256": fingerprint(settings),

@@ -1,0 +1,62 @@
+"""docs/results.md is what docs/make_results.py makes of the measured files."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
+make_results = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(make_results)
+
+
+def row(variant, by_seed, to=None):
+    mean = sum(by_seed) / len(by_seed)
+    entry = {
+        "variant": variant,
+        "learner": "protonet",
+        "shots": 1,
+        "mark": "",
+        "seeds": [0, 1, 2],
+        "accuracy": {"mean": mean, "sd": 0.01, "ci95": 0.02, "seeds": 3},
+        "per_domain": {"birds": {"mean": mean}},
+        "forgetting": 0.01,
+        "min_share": 0.1,
+        "shares": {"birds": 1.0},
+        "detection": None,
+        "wall_s": 120.0,
+        "by_seed": by_seed,
+    }
+    if to:
+        entry["difference"] = {"to": to, "mean": 0.02, "t95": [0.01, 0.03]}
+    return entry
+
+
+def test_the_page_is_made_from_the_measured_files():
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == make_results.render()
+
+
+def test_a_measured_comparison_appears_and_an_unfinished_one_does_not(tmp_path):
+    result = {
+        "rows": [
+            row("reservoir, fresh", [0.5, 0.52, 0.51]),
+            row("m2d3-pets, fresh", [0.52, 0.54, 0.53], to="reservoir, fresh"),
+        ],
+        "missing": [],
+        "segments": [["birds", 2000]],
+        "settings": {},
+        "days": ["2026-01-01", "2026-01-02"],
+        "versions": [{"metadrift": "0.2.0", "code": "abc", "torch": "2"}],
+        "precision": ["bf16"],
+    }
+    (tmp_path / "full-1shot.json").write_text(json.dumps(result))
+    page = make_results.render(tmp_path)
+    assert "| m2d3-pets, fresh | 53.0 ± 2.0 | +2.0 [+1.0, +3.0] to reservoir, fresh |" in page
+    (tmp_path / "full-1shot.json").write_text(json.dumps({**result, "missing": ["one"]}))
+    assert "one shot" not in make_results.render(tmp_path)
+
+
+def test_the_seeds_that_a_difference_needs_grow_with_its_spread():
+    assert make_results.seeds_needed([0.020, 0.021, 0.022]) == "2"
+    assert int(make_results.seeds_needed([0.01, 0.03, 0.02])) > 2
+    assert make_results.seeds_needed([0.01, -0.01, 0.001]) == "over 100"
