@@ -69,18 +69,18 @@ def test_a_value_that_is_nearly_right_is_answered_with_the_right_one(words, says
 
 
 @pytest.mark.parametrize("library", ["_multiarray_umath", "libtorch_cpu"])
-def test_ctrl_c_while_the_program_loads_says_stopped(library):
-    process = subprocess.Popen([METADRIFT, "run", "--help"], stderr=subprocess.PIPE, text=True)
-    maps = Path(f"/proc/{process.pid}/maps")
-    if not maps.exists():
-        process.kill()
-        pytest.skip("this system does not say what a process has loaded")
-    while library not in maps.read_text():
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert said == "metadrift run: stopped\n"
+def test_ctrl_c_while_the_program_loads_says_stopped(library, tmp_path):
+    command = [METADRIFT, "resume", tmp_path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        maps = Path(f"/proc/{process.pid}/maps")
+        if not maps.exists():
+            pytest.skip("this system does not say what a process has loaded")
+        while library not in maps.read_text():
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert said == "metadrift resume: stopped\n"
     assert process.returncode == 130
 
 
