@@ -69,8 +69,8 @@ def test_any_method_saves_and_goes_on_to_the_same_numbers(method: str, tmp_path:
 @pytest.mark.parametrize("learner", ["protonet", "anil", "maml", "ridge"])
 def test_any_learner_learns_from_a_generator(learner: str) -> None:
     model = made(learner=learner, lr=0.01)
-    losses = [model.observe(tasks).loss for tasks in arriving(40)]
-    assert np.mean(losses[-8:]) < np.mean(losses[:8])
+    losses = [model.observe(tasks).loss for tasks in arriving(80)]
+    assert np.mean(losses[-20:]) < np.mean(losses[:20])
     right = [
         (model.predict(t) == t.query_labels).float().mean().item() for t in arriving(30, seed=5)
     ]
