@@ -63,7 +63,7 @@ fuzz: setup
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py
 
-# docs/results.md from measured comparisons: make results COMPARISONS="comparisons/full-5shot ..."
+# docs/results.md from measured comparisons: COMPARISONS=comparisons/NAME make results
 .PHONY: results
 
 results: setup

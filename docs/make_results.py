@@ -60,7 +60,7 @@ def digest(folder: Path) -> dict[str, Any]:
         ]
         row.pop("overhead", None)
         rows.append({**row, "by_seed": [run["accuracy"]["mean"] for run in runs]})
-    days = sorted(str(run["finished"])[:10] for run in summaries.values())
+    days = sorted(str(run["timing"]["finished"])[:10] for run in summaries.values())
     return {
         "title": grid.title,
         "settings": grid.settings,

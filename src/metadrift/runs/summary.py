@@ -68,7 +68,10 @@ def merge_independent(
         "backward_transfer": None,
         "detection": None,
         "memory": None,
-        "timing": {"wall_s": sum(s["timing"]["wall_s"] for s in summaries.values())},
+        "timing": {
+            "wall_s": sum(s["timing"]["wall_s"] for s in summaries.values()),
+            "finished": _now(),
+        },
         "skipped_steps": sum(s["skipped_steps"] for s in summaries.values()),
         "domains": list(each),
         "segments": [segment for s in summaries.values() for segment in s["segments"]],
@@ -102,7 +105,6 @@ def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, 
         "normalisation": config.learn.normalisation,
         "fresh": describe_fresh(config.fresh, config.transform),
         "steps": steps,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "settings": settings,
         "config_sha256": fingerprint(settings),
@@ -160,6 +162,7 @@ def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
     spent = {"data": seconds["data"], **parts.method.clock.seconds}
     return {
         "wall_s": seconds["train"],
+        "finished": _now(),
         "processes": parts.method.group.size,
         "steps_per_s": parts.benchmark.steps / train,
         "overhead": {name: value / train for name, value in spent.items()},
@@ -175,3 +178,7 @@ def _peak_bytes() -> int | None:
 
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
