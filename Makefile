@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS := .venv-docs
+LOWEST := .venv-lowest
 
-.PHONY: demo test docs lint types imports pytest format setup clean
+.PHONY: demo test quick lowest docs lint types imports pytest format setup clean
 
 demo: setup
 	$(BIN)/metadrift demo
@@ -21,9 +23,19 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports
 
-# One torch thread a process: the tests run side by side, and small tensors gain nothing from more.
+# One torch thread per process: the tests run side by side, and small tensors gain nothing from more.
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+# In a minute: without the tests marked slow, and without running the pages of the documentation.
+quick: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m 'not slow' --ignore tests/docs
+
+# All but the documentation with the oldest versions that pyproject.toml promises.
+# Old packages use what newer ones deprecate, which is no fault of ours.
+lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -n auto --ignore tests/docs \
+		-W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -31,8 +43,8 @@ format: setup
 
 # The site goes to site/; `python3 -m http.server -d site` shows it with its search.
 # The variable silences an advertisement.
-docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+docs: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 
 setup: $(STAMP)
 
@@ -41,12 +53,22 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
-$(VENV)/.docs: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+# The site is made from sources and needs neither torch nor the package.
+$(DOCS)/.installed: docs/requirements.txt constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --constraint constraints.txt --requirement docs/requirements.txt
+	touch $@
+
+$(LOWEST)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LOWEST)
+	sed -n '/^dependencies/,/^]/s/^ *"\([^>]*\)>=\(.*\)",/\1==\2/p' pyproject.toml > $(LOWEST)/lowest.txt
+	grep -E '^(pytest|pytest-xdist|hypothesis)==' constraints.txt >> $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/lowest.txt \
+		--editable . pytest pytest-xdist hypothesis
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site
+	rm -rf $(VENV) $(DOCS) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site
 
 # Outside the suite: a long stream, and many damaged files for every reader.
 .PHONY: soak fuzz
@@ -57,11 +79,18 @@ soak: setup
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_readers.py --cases 25000 --out .bench/fuzz
 
-# Every speed and size as a ratio, on a machine with nothing else to do; about half an hour.
+# How many small wrong changes of the code the tests notice; some hours. It goes on where it was stopped.
+.PHONY: mutants
+
+mutants: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --sample 300
+
+# Every speed and size as a ratio, on a machine with nothing else to do; under an hour. It puts its
+# tables into docs/performance.md.
 .PHONY: bench
 
 bench: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py --docs docs/performance.md
 
 # docs/results.md from measured comparisons: COMPARISONS=comparisons/NAME make results
 .PHONY: results

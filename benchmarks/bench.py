@@ -25,7 +25,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench_table import HEADS, Floors, Row, as_json, cells, judge, markdown, read_floors
+from bench_table import HEADS, Floors, Row, answers, as_json, cells, judge, markdown, read_floors
 
 HERE = Path(__file__).resolve().parent
 PARTS = {  # part: the module whose `rows(quick)` gives its rows
@@ -34,13 +34,13 @@ PARTS = {  # part: the module whose `rows(quick)` gives its rows
     "flatness": "bench_flatness",
     "memory": "bench_memory",
     "evaluation": "bench_evaluation",
+    "throughput": "bench_throughput",
     "startup": "bench_startup",
     "growth": "bench_growth",
     "learners": "learners",
     "detection": "bench_detection",
     "sampling": "sampling",
 }
-MARK = "<!-- bench -->", "<!-- end of bench -->"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def main(arguments: Arguments) -> int:
         wrong += judge(part, rows, floors, a.quick)
     console.print(table(found, a.only or tuple(PARTS), floors))
     if a.docs:
-        paste(a.docs, page(found, floors), a.out / "growth.png")
+        paste(a.docs, "answers", answers(found, floors))
+        paste(a.docs, "bench", page(found, floors) + picture(a.docs, a.out / "growth.png"))
     if wrong:
         console.print("bench: " + "; ".join(wrong) + f" ({a.floors.name})", style="red")
     return 1 if wrong else 0
@@ -100,15 +101,21 @@ def page(found: dict[str, Any], floors: Floors) -> str:
     return f"Measured on: {words}.\n\n{markdown(found, floors)}"
 
 
-def paste(docs: Path, text: str, picture: Path) -> None:
-    """Put the text between the marks of the page, and the picture, if there is one, below it."""
-    if picture.exists():
-        (docs.parent / "images").mkdir(exist_ok=True)
-        shutil.copy(picture, docs.parent / "images" / picture.name)
-        text += f"\n![How the cost of a step grows](images/{picture.name})\n"
-    before, rest = docs.read_text().split(MARK[0])
-    _, after = rest.split(MARK[1])
-    docs.write_text(f"{before}{MARK[0]}\n{text.strip()}\n{MARK[1]}{after}")
+def paste(docs: Path, name: str, text: str) -> None:
+    """Put the text between the marks of this name on the page."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, rest = docs.read_text().split(begin)
+    _, after = rest.split(end)
+    docs.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
+
+
+def picture(docs: Path, file: Path) -> str:
+    """The picture, copied beside the page, as Markdown; nothing where there is none."""
+    if not file.exists():
+        return ""
+    (docs.parent / "images").mkdir(exist_ok=True)
+    shutil.copy(file, docs.parent / "images" / file.name)
+    return f"\n![How the cost of a step grows](images/{file.name})\n"
 
 
 def machine() -> dict[str, str]:

@@ -17,7 +17,7 @@ from metadrift.data.sampler import TaskSampler
 from metadrift.evaluation.protocol import evaluate, evaluation_tasks
 from metadrift.learners import MetaLearner, make_learner
 from metadrift.tasks import TaskGeometry
-from turns import in_turns, ratio
+from turns import bf16_ratio, in_turns, ratio
 from workload import noise_pack
 
 DOMAINS = 6
@@ -42,8 +42,9 @@ def _at(folder: Path, size: int, shots: int, tasks: int, rounds: int = 5) -> lis
         pack = noise_pack(folder / f"domain{d}", size, 20, geometry.images_per_class, seed=d)
         samplers[pack.name] = TaskSampler(pack, "test", geometry)
     learner = make_learner("protonet", image_size=size, ways=5, generator=0)
+    mixed = make_learner("protonet", image_size=size, ways=5, generator=0, precision="bf16")
 
-    def ours() -> dict[str, float]:
+    def ours(learner: MetaLearner = learner) -> dict[str, float]:
         return {k: v.mean for k, v in evaluate(learner, samplers, tasks=tasks).items()}
 
     def inference_mode() -> None:
@@ -52,6 +53,7 @@ def _at(folder: Path, size: int, shots: int, tasks: int, rounds: int = 5) -> lis
 
     works: dict[str, Callable[[], object]] = {
         "ours": ours,
+        "bf16": lambda: ours(mixed),
         "loop": lambda: _loop(learner, samplers, tasks),
         "plain": lambda: _plain(learner, samplers, tasks),
         "plain, our layout": lambda: _plain(learner, samplers, tasks, our_layout=True),
@@ -63,7 +65,9 @@ def _at(folder: Path, size: int, shots: int, tasks: int, rounds: int = 5) -> lis
     each = {name: ratio(values, seconds["ours"]) for name, values in seconds.items()}
     fast = DOMAINS * tasks / sorted(seconds["ours"])[rounds // 2]
     px = f"{size} px"
+    quick, why = bf16_ratio(seconds["ours"], seconds["bf16"])
     return [
+        Row(f"{px}: bf16", "ours in float32 / in bf16", quick, why),
         Row(
             f"{px}: plain loop",
             "a loop with torch's layers / ours",

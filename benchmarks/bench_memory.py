@@ -35,24 +35,29 @@ def rows(quick: bool) -> list[Row]:
         found.append(
             Row(f"{name}: buffer", "bytes of a float32 memory / ours", floats / stored, note)
         )
-        for kind, mapped in (("whole run", ""), ("whole run, mapped", "mapped")):
-            peak = _peak(shots, 1 if quick else 3, mapped)
+        for kind, mapped, precision in (
+            ("whole run", "", "float32"),
+            ("whole run, bf16", "", "bf16"),
+            ("whole run, mapped", "mapped", "float32"),
+        ):
+            peak = _peak(shots, 1 if quick else 3, precision, mapped)
             what = f"peak memory of the process / {LIMIT_GB} GB"
             found.append(Row(f"{name}: {kind}", what, peak / LIMIT_GB, f"{peak:.2f} GB"))
     return found
 
 
-def _peak(shots: int, steps: int, mapped: str) -> float:
-    command = [sys.executable, __file__, str(shots), str(steps), mapped]
+def _peak(shots: int, steps: int, precision: str, mapped: str) -> float:
+    command = [sys.executable, __file__, str(shots), str(steps), precision, mapped]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout.splitlines()[-1])["peak_gb"])
 
 
-def main(shots: int, steps: int, mapped: bool) -> None:
+def main(shots: int, steps: int, precision: str, mapped: bool) -> None:
     prepare(1)
     with tempfile.TemporaryDirectory() as folder:
         memory = MemoryConfig(capacity=CAPACITY, mapped=mapped)
-        parts = noise_run(Path(folder), size=SIZE, shots=shots, memory=memory)
+        settings = {"memory": memory, "precision": precision}
+        parts = noise_run(Path(folder), size=SIZE, shots=shots, **settings)
         fill(parts)
         before = _peak_gb()
         for _ in range(steps):
@@ -65,4 +70,4 @@ def _peak_gb() -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], bool(sys.argv[4]))

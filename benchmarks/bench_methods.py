@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import get_args
 
 from bench_flatness import BLOCK, block, calibration, last_by_second, small_step
 from bench_table import Row
 from learner_peers import prepare
-from metadrift.methods.config import MemoryConfig, MethodName
+from metadrift import registry
+from metadrift.methods.config import MemoryConfig
 from turns import in_turns, ratio
 from workload import noise_run
 
@@ -28,7 +28,7 @@ def rows(quick: bool) -> list[Row]:
 def _costs(folder: Path, rounds: int) -> list[Row]:
     memory = MemoryConfig(capacity=6)
     works = {}
-    for name in get_args(MethodName):
+    for name in registry.built_in("methods"):
         parts = noise_run(folder / name, method=name, memory=memory)
         works[name] = lambda parts=parts: parts.method.step(next(parts.stream))
     seconds = in_turns(works, rounds, warm=8)  # the warming fills the memory
@@ -43,7 +43,7 @@ def _costs(folder: Path, rounds: int) -> list[Row]:
 def _flatness(folder: Path, steps: int) -> list[Row]:
     """All methods in turn, a block of steps each."""
     kernel = calibration()
-    works = {name: small_step(name, folder / name) for name in get_args(MethodName)}
+    works = {name: small_step(name, folder / name) for name in registry.built_in("methods")}
     relative: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(steps // BLOCK):
         for name, step in works.items():

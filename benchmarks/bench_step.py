@@ -24,7 +24,7 @@ from metadrift.runs.build import Parts
 from metadrift.streams.prefetch import Prefetch
 from metadrift.tasks import TaskBatch
 from plain_step import EVERY, PlainStep
-from turns import processes_in_turns, ratio
+from turns import bf16_ratio, processes_in_turns, ratio
 from workload import fill, noise_run
 
 CAPACITY, CLUSTERS = 60, 6
@@ -54,15 +54,17 @@ def rows(quick: bool) -> list[Row]:
 
 def _at(size: int, rounds: int) -> list[Row]:
     """Ours against the plain step and against its own network."""
-    commands = {name: _command(name, size) for name in ("ours", "plain", "bare")}
+    commands = {name: _command(name, size) for name in ("ours", "bf16", "plain", "bare")}
     told = processes_in_turns(commands, rounds, warm=1)
     ours = told["ours"].all()
     px = f"{size} px"
     plain, refresh = told["plain"].all(), told["plain"].all("refresh_ms")
     whole = [a + CLUSTERS * b / EVERY for a, b in zip(plain, refresh, strict=True)]
     note = f"ours {sorted(ours)[len(ours) // 2]:.0f} ms a step"
+    quick, why = bf16_ratio(ours, told["bf16"].all())
     without = "plain step without cluster norms / ours"
     return [
+        Row(f"{px}: bf16", "ours in float32 / in bf16", quick, why),
         Row(f"{px}: plain", "plain step / ours", ratio(whole, ours), note),
         Row(f"{px}: plain, no norms", without, ratio(plain, ours)),
         Row(f"{px}: bare", "ours / its network alone", ratio(ours, told["bare"].all())),
@@ -104,7 +106,9 @@ def contender(name: str, size: int, folder: Path) -> Step:
     replay = ReplayConfig(sampler="uniform" if name == "uniform" else "pets")
     # Smaller than the paper's 300, which would only take longer to fill: see part growth.
     memory = MemoryConfig(capacity=CAPACITY)
-    parts = noise_run(folder, size=size, shots=5, memory=memory, replay=replay)
+    precision = "bf16" if name == "bf16" else "float32"
+    settings = {"memory": memory, "replay": replay, "precision": precision}
+    parts = noise_run(folder, size=size, shots=5, **settings)
     fill(parts, CLUSTERS)
     method = parts.method
     assert isinstance(method, M2D3PETS)
@@ -133,8 +137,8 @@ def contender(name: str, size: int, folder: Path) -> Step:
 def _two_forwards(method: M2D3PETS, tasks: TaskBatch, replays: list[Replay]) -> StepOutcome:
     arriving = method.learner(tasks)
     replayed = method.learner(TaskBatch.concatenate([r.tasks for r in replays]))
-    term = method.replay_term(replayed, replays)
-    return method.step_outcome(arriving, replayed, arriving.loss.mean() + term)
+    objective = arriving.loss.mean() + method.replay_term(replayed, replays)
+    return StepOutcome(arriving, objective, replayed, len(replays))
 
 
 def _plain(parts: Parts, method: M2D3PETS) -> Step:

@@ -101,5 +101,33 @@ def markdown(found: dict[str, Any], floors: Floors) -> str:
     return "\n".join(text)
 
 
+ANSWERS = [  # what a user asks first: the question, and the part and row that answer it
+    ("How many times as fast is a training step in bf16, 28 px", "step", "28 px: bf16"),
+    ("The same at 84 px", "step", "84 px: bf16"),
+    ("How many times as fast as a plain step, 28 px", "step", "28 px: plain"),
+    ("A whole step, in times of its network alone, 28 px", "step", "28 px: bare"),
+    ("Share of detection, memory and replay in a step, 28 px", "step", "28 px: bookkeeping"),
+    ("How many times as fast is evaluation in bf16, 28 px", "evaluation", "28 px: bf16"),
+    ("Peak memory at the paper's size, 5-shot, float32", "memory", "5-shot: whole run"),
+    ("The same in bf16", "memory", "5-shot: whole run, bf16"),
+    ("ANIL in bf16, times as fast as `higher`", "learners", "anil: higher, ours in bf16"),
+    ("N runs on N cores, as a share of N times one run", "throughput", "compare"),
+]
+
+
+def answers(found: dict[str, Any], floors: Floors) -> str:
+    """The first table of the page, from a result as bench.json has it."""
+    lines = ["| question | answer | aim | row |", "|---|---|---|---|"]
+    for question, part, name in ANSWERS:
+        rows = found["parts"].get(part, {"rows": []})["rows"]
+        row = next((Row(**each) for each in rows if each["name"] == name), None)
+        said, aim = "not measured yet", ""
+        if row is not None:
+            _, _, said, aim, _, note = cells(part, row, floors)
+            said = f"{said} ({note})" if note else said
+        lines.append(f"| {question} | {said} | {aim} | {part}, {name} |")
+    return "\n".join(lines)
+
+
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]

@@ -5,7 +5,8 @@
 Every contender has the same weights, images, threads and allocator settings, and lives in a
 process of its own. The processes take one step each in turn, so that whatever else the machine
 does falls on all alike. Said are medians as ratios to metadrift's step, peak memory of the
-process, and the losses, which must agree. `peers.py` installs the libraries.
+process, and the losses, which must agree (in bf16 to its digits). Peers run in float32, as their
+users run them, and beside that inside torch.autocast. `peers.py` installs the libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,18 +25,21 @@ import tyro
 
 import peers
 from bench_table import Row
-from learner_peers import Work, prepare, serve
+from learner_peers import IN_BF16, LIMIT, Work, prepare, serve
 from metadrift.learners import MetaLearner, make_learner
+from metadrift.learners.base import Precision
 from metadrift.tasks import TaskBatch, TaskGeometry
-from turns import processes_in_turns, ratio
+from turns import bf16_ratio, processes_in_turns, ratio
 
 HERE = Path(__file__).resolve().parent
-PEERS = ("higher", "learn2learn", "torchopt")
+PEERS = ("higher", "torchopt")  # learn2learn does not build on Python 3.11
+OURS, BF16 = "metadrift", "metadrift in bf16"
+INNER = [f"{peer}{how}" for peer in PEERS for how in ("", IN_BF16)]
 WORKS = {
-    "protonet": ("loop", "convolutions"),
-    "anil": (*PEERS, "convolutions"),
-    "maml": PEERS,
-    "ridge": ("loop", "convolutions"),  # the libraries bring nothing of their own for it
+    "protonet": ["loop", "convolutions", LIMIT],
+    "anil": [*INNER, "convolutions"],
+    "maml": INNER,
+    "ridge": ["loop", "convolutions"],  # the libraries bring nothing of their own for it
 }
 
 
@@ -66,7 +70,13 @@ def rows(quick: bool) -> list[Row]:
     found = []
     for name in WORKS:
         compared = compare(Arguments(rounds=2 if quick else 12), name)
-        ours = compared.pop("metadrift")
+        ours, mixed = compared.pop(OURS), compared.pop(BF16)
+        limit = compared.pop(LIMIT, None)
+        if limit is not None and mixed["bf16"][0]:
+            value = compared["convolutions"]["ratio"] / limit["ratio"]
+            what = "bare convolutions in float32 / in bf16"
+            found.append(Row(f"{name}: bf16 limit", what, value))
+        found.append(Row(f"{name}: bf16", f"our {name} step in float32 / in bf16", *mixed["bf16"]))
         for contender, each in compared.items():
             value = each.get("ratio")
             what = f"{name} step of {contender} / ours"
@@ -74,6 +84,10 @@ def rows(quick: bool) -> list[Row]:
                 value, what = 1 / value, f"our {name} step / its bare convolutions"
             note = each.get("failed") or f"{each['peak_mb'] / ours['peak_mb']:.2f} of our memory"
             found.append(Row(f"{name}: {contender}", what, value, note))
+            if contender in PEERS:
+                value = each.get("to_bf16") if mixed["bf16"][0] else None
+                what = f"{name} step of {contender} in float32 / ours in bf16"
+                found.append(Row(f"{name}: {contender}, ours in bf16", what, value))
     return found
 
 
@@ -83,9 +97,11 @@ def compare(a: Arguments, name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_work(a, name, Path(folder))
         where = [folder, str(a.threads)]
-        commands = {"metadrift": [sys.executable, __file__, "serve", name, *where]}
+        serve_us = [sys.executable, __file__, "serve", name, *where]
+        commands = {OURS: [*serve_us, "float32"], BF16: [*serve_us, "bf16"]}
         for contender in WORKS[name]:
-            reason = peers.missing(contender) if contender in PEERS else ""
+            peer = contender.removesuffix(IN_BF16)
+            reason = peers.missing(peer) if peer in PEERS else ""
             if reason:
                 found[contender] = {"failed": reason}
             else:
@@ -98,10 +114,12 @@ def compare(a: Arguments, name: str) -> dict[str, Any]:
             continue
         found[contender] = {
             "ms": statistics.median(each.all()),
-            "ratio": ratio(each.all(), told["metadrift"].all()),
+            "ratio": ratio(each.all(), told[OURS].all()),
+            "to_bf16": ratio(each.all(), told[BF16].all()),
             "peak_mb": each.end["peak_mb"],
             "loss": each.answers[-1]["loss"],
         }
+    found[BF16]["bf16"] = bf16_ratio(told[OURS].all(), told[BF16].all())
     return found
 
 
@@ -117,8 +135,8 @@ def show(name: str, found: dict[str, Any]) -> None:
         )
 
 
-def make(name: str, size: int) -> MetaLearner:
-    return make_learner(name, image_size=size, ways=5, generator=0)
+def make(name: str, size: int, precision: Precision = "float32") -> MetaLearner:
+    return make_learner(name, image_size=size, ways=5, generator=0, precision=precision)
 
 
 def write_work(a: Arguments, name: str, folder: Path) -> None:
@@ -136,10 +154,10 @@ def write_work(a: Arguments, name: str, folder: Path) -> None:
     np.savez(folder / "work.npz", images=images, geometry=shape, **inner, **weights)
 
 
-def serve_metadrift(name: str, folder: Path, threads: int) -> None:
+def serve_metadrift(name: str, folder: Path, threads: int, precision: Precision) -> None:
     prepare(threads)
     work = Work(folder)
-    learner = make(name, work.images.shape[-1])
+    learner = make(name, work.images.shape[-1], precision)
     tasks = TaskBatch(work.images, TaskGeometry(work.ways, work.shots, work.queries))
 
     def step() -> torch.Tensor:
@@ -153,6 +171,7 @@ def serve_metadrift(name: str, folder: Path, threads: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
-        serve_metadrift(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+        name, folder, threads, precision = sys.argv[2:]
+        serve_metadrift(name, Path(folder), int(threads), cast(Precision, precision))
     else:
         main(tyro.cli(Arguments, description=__doc__))

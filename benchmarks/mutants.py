@@ -44,7 +44,7 @@ ROOMS = {
     "runs": ["tests/runs", "tests/reliability/test_resume.py", "tests/reliability/test_numbers.py"],
 }
 # Files whose tests need several processes, which are tested beside the rooms.
-MORE = {"src/metadrift/evaluation/together.py": ["tests/scale/test_two_processes.py"]}
+MORE = {"src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"]}
 
 
 @dataclass(frozen=True)

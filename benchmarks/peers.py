@@ -19,7 +19,6 @@ VENV = ROOT / ".bench" / "venv"
 PYTHON = VENV / "bin" / "python"
 NEEDS: dict[str, tuple[str, ...]] = {  # the peer's module: what else it imports
     "higher": (),
-    "learn2learn": (),
     "torchopt": ("optree", "graphviz", "typing_extensions"),
     "river": ("scipy", "narwhals"),
     "frouros": ("scipy", "tqdm", "requests", "matplotlib"),

@@ -1,4 +1,4 @@
-"""Drawing tasks: ours against easyfsl, learn2learn and a plain torch DataLoader.
+"""Drawing tasks: ours against easyfsl and a plain torch DataLoader.
 
     python benchmarks/sampling.py
 
@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-import peers
 from bench_table import Row
 from metadrift.data.pack import Pack
 from metadrift.data.sampler import TaskSampler
@@ -65,8 +64,6 @@ def rows(quick: bool) -> list[Row]:
         seconds = in_turns(works, 2 if quick else ROUNDS)
         each = {name: ratio(spent, seconds["ours"]) for name, spent in seconds.items()}
         found = [Row(n, f"drawing tasks by {n} / ours", each[n]) for n in each if n != "ours"]
-        reason = peers.missing("learn2learn") or "it draws from its own datasets only"
-        found.append(Row("learn2learn", "drawing tasks by learn2learn / ours", None, reason))
         waits = share(pack, 3 if quick else 15)
         return [*found, Row("share of a step", "waiting for data / a ProtoNet step, 84 px", waits)]
 

@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 
 @dataclass
 class Told:
@@ -35,6 +37,17 @@ class Told:
 def ratio(one: Sequence[float], other: Sequence[float]) -> float:
     """The median, over the rounds, of one contender's time in another's."""
     return statistics.median(a / b for a, b in zip(one, other, strict=True))
+
+
+def bf16_ratio(full: Sequence[float], mixed: Sequence[float]) -> tuple[float | None, str]:
+    """float32's time in that of bf16, and a note; no ratio where the CPU has no bfloat16."""
+    from metadrift.learners.precision import computes_bf16
+
+    if not computes_bf16(torch.device("cpu")):
+        return None, "this CPU has no bfloat16 arithmetic"
+    return ratio(
+        full, mixed
+    ), f"bf16 {statistics.median(mixed):.3g} of {statistics.median(full):.3g}"
 
 
 def in_turns(

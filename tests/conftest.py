@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import metadrift
@@ -19,6 +20,10 @@ from metadrift.memory import Buffer
 from metadrift.methods import make_method
 from metadrift.tasks import TaskBatch, TaskGeometry
 from tiny_runs import write_benchmark, write_domain
+
+# A loaded machine is no reason to fail.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 
 @pytest.fixture(scope="session", autouse=True)

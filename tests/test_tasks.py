@@ -41,7 +41,7 @@ def test_support_and_query_are_views_and_a_batch_cannot_be_changed():
         (torch.zeros(8, 1, 4, 4, dtype=torch.uint8), "tasks, images, channels"),
         (
             torch.zeros(2, 7, 1, 4, 4, dtype=torch.uint8),
-            "a 2-way 1-shot task with 3 queries a class has 8 images, but 7 were given",
+            "a 2-way 1-shot task with 3 queries per class has 8 images, but 7 were given",
         ),
     ],
 )

@@ -1,7 +1,7 @@
-"""The command line: find the command, let it read its words, print errors as sentences.
+"""The command line: find the command, call it, print errors as sentences.
 
-Here is only the table. A command is a module of `metadrift.commands` with a function `main`; it is
-imported when it is called, so that `metadrift --help` is quick.
+This module holds only the table. A command is a module of `metadrift.commands` with a function
+`main`. It is imported when it is called, so that `metadrift --help` is quick.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-from metadrift import __version__
+from metadrift import __version__, registry
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.terminal import printable
 
 COMMANDS = {
     "demo": "the main job, on the built-in domains",
@@ -48,18 +49,26 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         name, rest = _find(words)
         program = f"metadrift {name}"
+        registry.allow(*rest)  # code is loaded only if it is named here
         command = importlib.import_module(f"metadrift.commands.{name.replace(' ', '_')}")
         code: int = command.main(rest)
         return code
     except MetadriftError as error:
         if debug:
             raise
-        print(f"{program}: {error}", file=sys.stderr)
+        said = "\n".join(map(printable, str(error).splitlines()))
+        print(f"{program}: {said}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print(f"{program}: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
+        return 1
+    except OSError as error:
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{program}: {printable(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 1
 
 

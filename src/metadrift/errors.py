@@ -1,4 +1,4 @@
-"""The errors that a person is meant to read: one sentence that names the thing and the way out."""
+"""The errors that users read: one sentence that names the problem and the way out."""
 
 
 class MetadriftError(Exception):
@@ -8,6 +8,6 @@ class MetadriftError(Exception):
 
 
 class UsageError(MetadriftError):
-    """The command or the call was put wrongly; nothing was tried."""
+    """The command or the call was wrong; nothing was tried."""
 
     exit_code = 2

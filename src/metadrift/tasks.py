@@ -7,7 +7,7 @@ query image. Nothing in a TaskBatch says which domain it came from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from metadrift.errors import MetadriftError
 
 @dataclass(frozen=True)
 class TaskGeometry:
-    """How many classes a task has, and how many support and query images each class."""
+    """How many classes a task has, and how many support and query images per class."""
 
     ways: int = 5
     shots: int = 1
@@ -26,7 +26,7 @@ class TaskGeometry:
     def __post_init__(self) -> None:
         if self.ways < 2 or self.shots < 1 or self.queries < 1:
             raise MetadriftError(
-                f"a task needs at least 2 ways, 1 shot and 1 query a class, "
+                f"a task needs at least 2 ways, 1 shot and 1 query per class, "
                 f"not ways={self.ways}, shots={self.shots}, queries={self.queries}"
             )
 
@@ -50,6 +50,9 @@ class TaskBatch:
         images, class by class, then all query images, class by class. Any strides will do.
     geometry
         Ways, shots and queries.
+    context
+        Optional: a float vector per task [T, K] of what else is known about it, such as the names
+        of its classes. Only detection looks at it. It must not name the domain.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class TaskBatch:
 
     images: Tensor
     geometry: TaskGeometry
+    context: Tensor | None = None
 
     def __post_init__(self) -> None:
         images, g = self.images, self.geometry
@@ -75,8 +79,16 @@ class TaskBatch:
             )
         if images.shape[1] != g.images_per_task:
             raise MetadriftError(
-                f"a {g.ways}-way {g.shots}-shot task with {g.queries} queries a class has "
+                f"a {g.ways}-way {g.shots}-shot task with {g.queries} queries per class has "
                 f"{g.images_per_task} images, but {images.shape[1]} were given"
+            )
+        context = self.context
+        if context is not None and (
+            context.ndim != 2 or len(context) != len(images) or not context.is_floating_point()
+        ):
+            raise MetadriftError(
+                f"the context of {len(images)} tasks must be floats [{len(images)}, K], "
+                f"not {context.dtype} {list(context.shape)}"
             )
 
     def __len__(self) -> int:
@@ -108,11 +120,12 @@ class TaskBatch:
 
     def to(self, device: torch.device | str) -> TaskBatch:
         """The same tasks on another device."""
-        return TaskBatch(self.images.to(device, non_blocking=True), self.geometry)
+        return replace(self, images=self.images.to(device, non_blocking=True))
 
     def __getitem__(self, tasks: slice) -> TaskBatch:
         """Some of the tasks, as a view: `batch[2:4]`."""
-        return TaskBatch(self.images[tasks], self.geometry)
+        context = None if self.context is None else self.context[tasks]
+        return TaskBatch(self.images[tasks], self.geometry, context)
 
     @staticmethod
     def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:
@@ -127,4 +140,6 @@ class TaskBatch:
                 )
         if len(batches) == 1:
             return first
-        return TaskBatch(torch.cat([b.images for b in batches]), first.geometry)
+        contexts = [b.context for b in batches if b.context is not None]
+        context = torch.cat(contexts) if len(contexts) == len(batches) else None
+        return TaskBatch(torch.cat([b.images for b in batches]), first.geometry, context)

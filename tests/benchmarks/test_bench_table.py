@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import bench
-from bench_table import Row, judge, read_floors
+from bench_table import ANSWERS, Row, answers, judge, read_floors
 
 FLOORS = """
 [speed]
@@ -70,7 +70,8 @@ def test_a_quick_run_is_not_judged_by_what_it_is_too_short_for(suite):
 
 def test_a_page_gets_the_table_between_its_marks_only(suite, tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- bench -->\nold\n<!-- end of bench -->\nafter\n")
+    marked = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("answers", "bench"))
+    page.write_text(f"before\n{marked}after\n")
     rows = [Row("peer", "peer / ours", 2.0), Row("limit", "", 1.0)]
     for _ in range(2):
         suite(rows, docs=page)
@@ -84,6 +85,18 @@ def test_a_page_gets_the_table_between_its_marks_only(suite, tmp_path):
 def test_a_part_that_does_not_exist_is_refused(suite):
     with pytest.raises(SystemExit, match="there is no part 'nosuch'"):
         suite([], only=("nosuch",))
+
+
+def test_the_first_table_answers_from_rows_that_are_judged():
+    floors = read_floors(bench.HERE / "floors.toml")
+    assert len(ANSWERS) == 10
+    for _, part, row in ANSWERS:
+        assert row in floors[part]
+    row = {"name": "28 px: bf16", "compared": "", "ratio": 1.5, "note": "bf16 2 of 3"}
+    found = {"parts": {"step": {"rows": [row]}}}
+    lines = answers(found, floors).splitlines()
+    assert "| 1.5 (short) (bf16 2 of 3) | at least 1.8 | step, 28 px: bf16 |" in lines[2]
+    assert "| not measured yet |" in lines[3]
 
 
 def test_every_floor_belongs_to_a_part():

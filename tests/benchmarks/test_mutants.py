@@ -35,6 +35,7 @@ def test_the_example_of_the_mutations_holds():
     assert not failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["detection", "memory", "runs"])
 def test_every_change_is_one_change_of_valid_python(room):
     for file in (BENCHMARKS.parent / "src" / "metadrift" / room).glob("*.py"):
@@ -63,6 +64,7 @@ def f(n: Literal[3] | None) -> Literal[4]:
     ]
 
 
+@pytest.mark.slow
 def test_killed_and_surviving_mutants_are_told_apart_and_kept(tmp_path):
     root, out = tmp_path / "root", tmp_path / "out.jsonl"
     files = {

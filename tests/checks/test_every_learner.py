@@ -1,9 +1,8 @@
-"""What any learner must do, whatever its rule. A new one is checked by being in LEARNERS."""
+"""What any learner must do, whatever its rule. A new one is checked by its name in the registry."""
 
 from __future__ import annotations
 
 import math
-from typing import get_args
 
 import pytest
 import torch
@@ -11,18 +10,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from metadrift import registry
 from metadrift.errors import UsageError
-from metadrift.learners import LEARNERS, make_learner, task_gradients
+from metadrift.learners import make_learner, task_gradients
 from metadrift.randomness import Purpose, torch_generator
-from metadrift.runs.config import LearnerName
+from metadrift.runs.config import RunConfig
 from metadrift.tasks import TaskBatch
 
-every_learner = pytest.mark.parametrize("name", list(LEARNERS))
+LEARNERS = registry.built_in("learners")
+every_learner = pytest.mark.parametrize("name", LEARNERS)
 both_normalisations = pytest.mark.parametrize("normalisation", ["batch", "running"])
 
 
 class Plain(nn.Module):
-    """A backbone of one's own, with BatchNorm layers of both kinds."""
+    """A custom backbone, with BatchNorm layers of both kinds."""
 
     def __init__(self):
         super().__init__()
@@ -42,7 +43,7 @@ class Plain(nn.Module):
 
 @every_learner
 def test_a_run_can_ask_for_it(name):
-    assert name in get_args(LearnerName)
+    assert RunConfig(learner=name).learner == name
 
 
 @every_learner

@@ -412,7 +412,7 @@ def test_arrays_that_lie_are_named(store: Store, changes: dict[str, object], mes
 )
 def test_an_option_that_means_nothing_for_the_kind_is_refused(kind: str, option: str) -> None:
     flag = "--" + option.replace("_", "-")
-    with pytest.raises(UsageError, match=f"{flag} means nothing for {kind}"):
+    with pytest.raises(UsageError, match=f"{flag} is not for {kind}"):
         plan_import(kind, Path("x"), Options(**{option: True}))
 
 

@@ -41,6 +41,7 @@ def drawable(sizes: list[int], geometry: TaskGeometry) -> bool:
     return sum(size >= geometry.images_per_class for size in sizes) >= geometry.ways
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(sizes=sizes_of_splits, geometry=geometries, seed=st.integers(0, 99), tasks=st.integers(1, 3))
 def test_tasks_keep_every_promise(

@@ -27,6 +27,7 @@ def test_the_stated_scales_give_the_stated_settings() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.floats(1e-6, 10), st.floats(1e-6, 10))
 def test_windows_shrink_steadily_down_to_their_floors(a: float, b: float) -> None:
     less, more = (DetectionConfig().scaled(scale) for scale in sorted((a, b)))

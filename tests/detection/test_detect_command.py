@@ -198,6 +198,7 @@ def test_false_alarms_are_no_more_than_asked_for() -> None:
     assert found < 20
 
 
+@pytest.mark.slow
 def test_the_simulation_of_the_docs_runs_small() -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "false_alarms.py"
     words = ["--steps", 1500, "--stream", 750, "--every", 1000, "--windows", 15]

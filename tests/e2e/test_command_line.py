@@ -1,6 +1,7 @@
 """The installed command as a new user meets it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,9 @@ def test_the_version_is_told(capsys):
     ("words", "says"),
     [
         (["nonsense"], "there is no command 'nonsense'; `metadrift --help` lists them"),
+        (["run", "--method", "resevoir"], "no method 'resevoir'; did you mean 'reservoir'?"),
+        (["run", "--learner", "protonets"], "no learner 'protonets'; did you mean 'protonet'?"),
+        (["compare", "--methods", "mir", "joynt"], "no method 'joynt'; did you mean 'joint'?"),
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
         (["data"], "metadrift: data needs one of: list, download"),
         (["data", "lst"], "difficulty; did you mean 'list'?"),
@@ -56,8 +60,6 @@ def test_wrong_use_is_answered_with_code_2(words, says, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["run", "--method", "resevoir"], "metadrift run: did you mean 'reservoir'?"),
-        (["compare", "--methods", "mir", "joynt"], "metadrift compare: did you mean 'joint'?"),
         (["data", "import", "folde", "x"], "metadrift data import: did you mean 'folder'?"),
     ],
 )
@@ -84,6 +86,7 @@ def test_ctrl_c_while_the_program_loads_says_stopped(library, tmp_path):
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_a_setting_out_of_range_is_wrong_use():
     done = metadrift("run", "--scale", "7")
     assert done.returncode == 2
@@ -97,10 +100,13 @@ def test_a_setting_out_of_range_is_wrong_use():
         (["--method", "gss", "--replay.balance"], "gss has no latent domains, so --replay.balance"),
         (["--method", "joint", "--replay.dark", "1"], "joint replays nothing, so --replay.dark"),
         (["--method", "mer", "--replay.dark", "1"], "mer has no replay term"),
+        (["--ways-in-training", "12"], "--ways-in-training must be a multiple of the 5 ways"),
+        (["--learner", "anil", "--ways-in-training", "10"], "leave --ways-in-training out"),
         (["--replay.dark", "1"], "add --transform.turn 0 or --fresh off"),
         (["--method", "reservoir", "--labels", "oracle"], "reservoir has no latent domains"),
         (["--transform.turn", "1.5"], "--transform.turn must be within 0..1, not 1.5"),
         (["--transform.shift", "0.5"], "--transform.shift must be within 0..0.5"),
+        (["--test-precision", "-1"], "--test-precision must be at least 0"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(words, says, capsys, tmp_path):
@@ -111,6 +117,7 @@ def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(words, says,
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_through_the_command_line(tmp_path, tiny_benchmark):
     words = ["run", "--method", "reservoir", "--benchmark", tiny_benchmark, "--ways", 3]
     words += ["--queries", 2, "--test-tasks", 8, "--stage-tasks", 0, "--learn.filters", 4]
@@ -203,6 +210,19 @@ def test_every_command_explains_itself(name, capsys):
         main([*name.split(), "--help"])
     assert stop.value.code == 0
     assert len(capsys.readouterr().out.splitlines()) > 6
+
+
+@pytest.mark.parametrize("words", [["run"], ["compare"], ["paper"], ["paper", "pnet"]])
+def test_help_is_short_and_begins_with_examples_and_help_all_lists_every_setting(words):
+    short = metadrift(*words, "--help").stdout
+    every = metadrift(*words, "--help-all").stdout
+    assert len(short.splitlines()) < 60
+    assert short.index("examples:") < short.index("settings that people change most:")
+    assert "None" not in short
+    for setting in re.findall(r"^  (--[a-z-]+)", short, re.MULTILINE):
+        assert re.search(rf"{setting}\b", every), setting
+    assert "--detection.window" not in short
+    assert "--detection.window" in every
 
 
 def test_resuming_what_is_no_run_says_so(tmp_path, capsys):

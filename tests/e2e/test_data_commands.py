@@ -41,13 +41,26 @@ def pets(tmp_path: Path) -> Path:
     return folder
 
 
+def test_an_import_says_which_splits_are_too_small_for_five_way_tasks(tmp_path: Path) -> None:
+    for c in range(9):
+        path = tmp_path / "pets" / f"pet {c}" / "1.png"
+        path.parent.mkdir(parents=True)
+        Image.new("RGB", (30, 20), (c * 10, 50, 99)).save(path)
+    done = metadrift("data", "import", "folder", tmp_path / "pets", "--out", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert "too few train" not in done.stdout
+    assert "note: too few val classes for 5-way tasks: 1; a task needs 2" in done.stdout
+    assert "note: too few test classes for 5-way tasks: 2; use --ways 2 there" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_folder_is_imported_listed_verified_and_shown(pets: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     done = metadrift("data", "import", "folder", pets, "--out", data, "--size", 28)
     assert done.returncode == 0, done.stderr
     assert "60 images of 20 classes (10 train, 5 val, 5 test)" in done.stdout
-    assert "images a second" in done.stdout
-    assert "1 files could not be read" in done.stdout
+    assert "images per second" in done.stdout
+    assert "1 file could not be read" in done.stdout
     assert "pet 03/9.jpg: not an image we know" in done.stdout
     assert f"pack: {data / 'pets'}" in done.stdout
 
@@ -100,6 +113,7 @@ def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path
     assert metadrift(*words, "--replace").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 2), (signal.SIGTERM, 1)])
 def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int) -> None:
     picture = io.BytesIO()
@@ -129,7 +143,7 @@ def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int
     ("words", "code", "message"),
     [
         (["import", "folder", "nowhere"], 1, "there is no file or folder nowhere"),
-        (["import", "cub", ".", "--rotations"], 2, "--rotations means nothing for cub"),
+        (["import", "cub", ".", "--rotations"], 2, "--rotations is not for cub"),
         (["import", "cub", ".", "--size", "0"], 2, "--size must be between"),
         (["import", "cub", ".", "--name", "../up"], 2, "cannot be a folder's name"),
         (["import", "cub", ".", "--per-class", "0"], 2, "--per-class must be at least 1"),

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from metadrift import registry
 from metadrift.data.pack import open_pack, write_pack
 from metadrift.data.sampler import TaskSampler
-from metadrift.errors import UsageError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.evaluation.protocol import evaluate, evaluation_tasks, overall
-from metadrift.learners import LEARNERS, make_learner
+from metadrift.learners import make_learner
 from metadrift.tasks import TaskGeometry
 
 GEOMETRY = TaskGeometry(3, 1, 2)
@@ -39,7 +40,7 @@ def _learner(name="protonet", normalisation="batch"):
     )
 
 
-@pytest.mark.parametrize("name", list(LEARNERS))
+@pytest.mark.parametrize("name", registry.built_in("learners"))
 def test_every_learner_tells_signal_from_noise_and_comes_out_unchanged(name, samplers):
     learner = _learner(name, "running")
     optimiser = torch.optim.Adam(learner.parameters(), lr=0.01)
@@ -123,3 +124,29 @@ def test_the_overall_mean_counts_every_domain_the_same(samplers):
 def test_no_tasks_is_refused(samplers):
     with pytest.raises(UsageError, match="at least one task"):
         evaluate(_learner(), samplers, tasks=0)
+
+
+def test_a_mean_over_no_domain_is_refused():
+    with pytest.raises(MetadriftError, match="no domain to average"):
+        overall({})
+
+
+def test_one_task_has_a_mean_and_no_interval(samplers):
+    found = evaluate(_learner(), samplers, tasks=1)
+    assert found["plain"].tasks == 1
+    assert np.isnan(found["plain"].ci95)
+    assert np.isnan(overall(found)[1])
+
+
+def test_a_learner_whose_weights_have_gone_wrong_is_said_to_be(samplers):
+    learner = _learner()
+    with torch.no_grad():
+        next(learner.parameters()).fill_(float("nan"))
+    with pytest.raises(MetadriftError, match="answers on 'plain' are NaN or infinite"):
+        evaluate(learner, samplers, tasks=2)
+
+
+def test_a_learner_in_evaluation_mode_stays_in_it(samplers):
+    learner = _learner().eval()
+    evaluate(learner, samplers, tasks=2)
+    assert not learner.training

@@ -13,7 +13,7 @@ from metadrift.learners import make_learner
 STEPS, RATE = 3, 0.2
 
 
-class TwoLayers(nn.Module):  # a backbone of one's own
+class TwoLayers(nn.Module):  # a custom backbone
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 4, 3, stride=2)

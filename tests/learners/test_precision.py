@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
+from metadrift import registry
 from metadrift.errors import UsageError
-from metadrift.learners import LEARNERS, make_learner
+from metadrift.learners import make_learner
 from metadrift.learners.precision import computes_bf16, resolve_precision
 from metadrift.tasks import TaskBatch, TaskGeometry
 
-every_learner = pytest.mark.parametrize("name", list(LEARNERS))
+every_learner = pytest.mark.parametrize("name", registry.built_in("learners"))
 custom_or_not = pytest.mark.parametrize("custom", [False, True])
 
 

@@ -63,7 +63,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory, tiny_benchmark: Path) -> Ca
 
 @pytest.fixture
 def folders(tmp_path: Path, pictures: Pictures) -> tuple[Path, Path]:
-    """Support and query folders of four classes, with 1 to 4 shots and 5 queries a class."""
+    """Support and query folders of four classes, with 1 to 4 shots and 5 queries per class."""
     support, query = tmp_path / "support", tmp_path / "query"
     for c in range(4):
         for part, images in ((support, pictures(c, c + 1)), (query, pictures(c, 5, seed=1))):

@@ -28,6 +28,7 @@ def run_metadrift(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_new_pictures_are_named_with_probabilities_and_accuracy(run_of, folders) -> None:
     support, query = folders
     words = ["classify", "--run", run_of("protonet"), "--support", support, "--query", query]
@@ -54,6 +55,7 @@ def test_new_pictures_are_named_with_probabilities_and_accuracy(run_of, folders)
     assert f"accuracy: {100 * found['accuracy']:.1f}% of 20 pictures" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["ridge", "anil", "maml"])
 def test_every_learner_names_more_classes_than_it_was_trained_with(
     learner: str, run_of, folders
@@ -95,7 +97,7 @@ def test_a_picture_of_any_size_is_fitted_as_an_import_would(run_of, pictures, tm
     large = Image.fromarray(small).resize((60, 36), Image.Resampling.NEAREST)
     large.save(tmp_path / "large.png")
     support = {"a": pictures(0, 1), "b": pictures(1, 1)}
-    assert model.look == ImageFormat(12, 3)
+    assert model.image_format == ImageFormat(12, 3)
     assert model.classify(support, tmp_path / "large.png").names == ["a"]
 
 
@@ -136,8 +138,8 @@ def test_a_run_without_its_packs_and_summary_still_knows_its_pictures(
     (alone / "summary.json").unlink()
     text = (alone / "config.toml").read_text()
     (alone / "config.toml").write_text(text.replace('benchmark = "', 'benchmark = "/nowhere'))
-    assert metadrift.load(alone).look == ImageFormat(12, 3)
-    assert metadrift.load(alone, grey=True).look == ImageFormat(12, 1)
+    assert metadrift.load(alone).image_format == ImageFormat(12, 3)
+    assert metadrift.load(alone, grey=True).image_format == ImageFormat(12, 1)
     assert metadrift.load(alone).classify(*folders).accuracy > 0.7
 
 
@@ -202,16 +204,16 @@ def test_a_folder_of_runs_names_them(run_of, tmp_path, capsys) -> None:
 
 
 def test_support_of_one_class_or_of_no_pictures_is_refused(tmp_path, pictures) -> None:
-    look = ImageFormat(12, 3)
+    image_format = ImageFormat(12, 3)
     with pytest.raises(MetadriftError, match="at least 2 classes"):
-        read_support({"a": pictures(0, 1)}, look)
+        read_support({"a": pictures(0, 1)}, image_format)
     with pytest.raises(MetadriftError, match="'b' has no picture"):
-        read_support({"a": pictures(0, 1), "b": []}, look)
+        read_support({"a": pictures(0, 1), "b": []}, image_format)
     with pytest.raises(UsageError, match="uint8"):
-        read_support({"a": pictures(0, 1), "b": [np.zeros((4, 4))]}, look)
+        read_support({"a": pictures(0, 1), "b": [np.zeros((4, 4))]}, image_format)
     (tmp_path / "a").mkdir()
     with pytest.raises(MetadriftError, match="class folders"):
-        read_support(tmp_path, look)
+        read_support(tmp_path, image_format)
 
 
 def test_both_forms_at_once_are_wrong_use(run_of, folders, capsys) -> None:
@@ -219,3 +221,24 @@ def test_both_forms_at_once_are_wrong_use(run_of, folders, capsys) -> None:
     words = ["classify", "--run", "x", "--support", str(support), "--query", str(query)]
     assert main([*words, "--json", "--csv"]) == 2
     assert "cannot both" in capsys.readouterr().err
+
+
+def test_the_precision_is_the_run_s_unless_another_is_asked_for(run_of, folders, capsys) -> None:
+    support, query = folders
+    words = ["classify", "--run", run_of("protonet"), "--support", support, "--query", query]
+
+    def asked(*more):
+        assert main([*map(str, words), "--json", *more]) == 0
+        said = capsys.readouterr()
+        return json.loads(said.out), said.err
+
+    plain, _ = asked()
+    mixed, quiet = asked("--precision", "bf16")
+    chosen, said = asked("--precision", "auto")
+    assert (plain["precision"], mixed["precision"], quiet) == ("float32", "bf16", "")
+    assert said.startswith(f"precision {chosen['precision']}: ")
+    names = [[row["class"] for row in found["queries"]] for found in (plain, mixed)]
+    assert sum(a == b for a, b in zip(*names, strict=True)) >= 18
+    rows = [found["queries"][0]["probability"] for found in (plain, mixed)]
+    assert rows[0] != rows[1]
+    assert rows[0] == pytest.approx(rows[1], abs=0.1)

@@ -48,6 +48,7 @@ def made(method="m2d3-pets", learner="protonet", **more):
     return ContinualMetaLearner(method, learner, geometry=GEOMETRY, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_any_method_saves_and_goes_on_to_the_same_numbers(method: str, tmp_path: Path) -> None:
     whole = made(method)
@@ -226,3 +227,22 @@ def test_what_cannot_work_live_is_refused(settings) -> None:
 def test_the_front_door_is_quick_and_complete() -> None:
     assert metadrift.ContinualMetaLearner is ContinualMetaLearner
     assert {"load", "ContinualMetaLearner"} <= set(metadrift.__all__)
+
+
+@pytest.mark.parametrize("custom", [False, True])
+def test_a_live_learner_in_bf16_goes_on_in_bf16(custom: bool, tmp_path: Path) -> None:
+    def own():
+        return make_learner("ridge", image_size=12, ways=3, filters=4, generator=0)
+
+    first = made(learner=own() if custom else "protonet", precision="bf16")
+    stream = arriving(8)
+    for _ in range(4):
+        first.observe(next(stream))
+    first.save(tmp_path / "saved")
+    learner = {"learner": own()} if custom else {}
+    second = ContinualMetaLearner.load(tmp_path / "saved", device="cpu", **learner)
+    assert (second.learner.precision, second.config.precision) == ("bf16", "bf16")
+    for tasks in stream:
+        assert repr(first.observe(tasks)) == repr(second.observe(tasks))
+    assert made().learner.precision == "float32"
+    assert made(precision="auto").learner.precision in ("float32", "bf16")

@@ -39,6 +39,7 @@ def check_whole(memory: Memory, numbers: list[int]) -> None:
         assert set(memory.label[list(slots)].tolist()) == {label}
 
 
+@pytest.mark.slow
 @given(runs=RUNS, capacity=st.integers(1, 12), seed=st.integers(0, 2**32))
 @settings(deadline=None, max_examples=40)
 def test_no_batch_is_lost_or_doubled_and_capacity_holds(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from metadrift.memory import LabelHistory
 STREAM = st.lists(st.integers(0, 3), max_size=40)
 
 
+@pytest.mark.slow
 @given(
     stream=STREAM,
     since=st.integers(-3, 45),

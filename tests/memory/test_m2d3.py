@@ -119,6 +119,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     events=EVENTS,
     capacity=st.integers(1, 30),

@@ -6,7 +6,9 @@ of its first order itself, and forks for each further line of JSON on its input,
 """
 
 import contextlib
+import dataclasses
 import json
+import math
 import os
 import resource
 import shutil
@@ -48,6 +50,27 @@ def on_call(owner, name, number, before=die, after=None):
 def killed_in_step(number):
     """Killed in the middle of a training step."""
     on_call(loop._Run, "_one_step", number, before=None, after=die)
+
+
+def nan_in_steps(steps):
+    """In these steps of the stream the loss is NaN; killed before the one after `steps[-1]`."""
+    *wrong, last = steps
+    true = loop._Run._one_step
+
+    def one_step(run, stream):
+        if run.state.step == last:
+            die()
+        poison = run.parts.learner.register_forward_hook(
+            lambda _, __, outcome: (
+                dataclasses.replace(outcome, loss=outcome.loss * math.nan)
+                if run.state.step in wrong
+                else None
+            )
+        )
+        true(run, stream)
+        poison.remove()
+
+    loop._Run._one_step = one_step
 
 
 def killed_in_evaluation(number):
@@ -117,6 +140,18 @@ def counts_checkpoints(file):
 
     true = checkpoint.prune
     checkpoint.prune = lambda folder, keep: (count(folder, keep), true(folder, keep))
+
+
+def lists_fsyncs(file):
+    """The names of the files that are flushed to the disk, in order, into a file."""
+    true = os.fsync
+
+    def fsync(handle):
+        with open(file, "a") as listed:
+            listed.write(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")) + "\n")
+        true(handle)
+
+    os.fsync = fsync
 
 
 def small_files(size):

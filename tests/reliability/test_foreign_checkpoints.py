@@ -1,6 +1,7 @@
 """Checkpoints that are well formed but say something else: one sentence, and no step is taken."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -8,7 +9,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from metadrift.cli import main
-from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.checkpoint import checkpoints, sums
+from metadrift.runs.record import read_lines
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +21,12 @@ def stopped(config, driver, tmp_path_factory):
     (saved,) = checkpoints(folder / "run" / "checkpoints")
     assert saved.name == "step-9"
     return folder / "run"
+
+
+def seal(path, saved):
+    """Write state.json with the sums of what is there now, as a forger would."""
+    saved["sha256"] = sums(path, saved["state"])
+    (path / "state.json").write_text(json.dumps(saved))
 
 
 def put(state, path, value):
@@ -61,7 +69,7 @@ def test_a_state_that_does_not_fit_is_refused_in_one_sentence(
     file = run / "checkpoints" / "step-9" / "state.json"
     saved = json.loads(file.read_text())
     put(saved["state"], path, value)
-    file.write_text(json.dumps(saved))
+    seal(file.parent, saved)
     assert main(["resume", str(run), "--json"]) == 1
     said = capsys.readouterr().err.strip()
     assert "step-9" in said
@@ -75,12 +83,27 @@ def test_weights_of_another_shape_are_refused(stopped, tmp_path, capsys):
     name = next(name for name in tensors if name.startswith("/method/learner/"))
     tensors[name] = tensors[name].repeat(2, *[1] * (tensors[name].ndim - 1))
     save_file(tensors, file)
+    seal(file.parent, json.loads(file.with_name("state.json").read_text()))
     assert main(["resume", str(run), "--json"]) == 1
     assert "step-9 does not fit this run" in capsys.readouterr().err
 
 
-def test_a_metrics_file_that_was_cut_is_not_filled_with_zeros(stopped, tmp_path, capsys):
+@pytest.mark.parametrize("bytes_left", [0, 9, 250])
+def test_a_file_that_was_cut_is_cut_back_to_its_last_whole_line(
+    bytes_left, stopped, tmp_path, capsys
+):
+    """As a power cut leaves it: what the checkpoint counts on is not on the disk."""
     run = shutil.copytree(stopped, tmp_path / "run")
-    (run / "metrics.jsonl").write_text("")
-    assert main(["resume", str(run), "--json"]) == 0
-    assert b"\0" not in (run / "metrics.jsonl").read_bytes()
+    for name in ("metrics.jsonl", "events.jsonl"):
+        os.truncate(run / name, bytes_left)
+    assert main(["resume", str(run)]) == 0
+    said = capsys.readouterr().err
+    for name in ("metrics.jsonl", "events.jsonl"):
+        assert f"{run / name} had " in said
+        damaged = []
+        assert read_lines(run / name, damaged)
+        assert damaged == []
+        assert b"\0" not in (run / name).read_bytes()
+    steps = [line["step"] for line in read_lines(run / "metrics.jsonl")]
+    assert steps[-4:] == [10, 12, 14, 16]
+    assert main(["report", str(run)]) == 0

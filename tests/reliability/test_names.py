@@ -4,9 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from metadrift.cli import main
+from metadrift.data.pack import open_pack
 from metadrift.errors import MetadriftError
 from metadrift.runs.loop import start
 from metadrift.storage.files import is_folder_name
@@ -68,3 +71,39 @@ def test_a_domain_cannot_be_named_out_of_the_runs_folder(name, config, tmp_path)
     with pytest.raises(MetadriftError, match="in a folder of its name"):
         start(named, tmp_path / "runs" / "run", quiet=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.toml"]
+
+
+def test_unreadable_files_are_named_without_terminal_codes(tmp_path, capsys):
+    for name in ("cat", "dog", "fox"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        Image.new("RGB", (9, 9)).save(tmp_path / "pets" / name / "1.png")
+    (tmp_path / "pets" / "cat" / "\x1b[31m.png").write_bytes(b"no image")
+    words = ["data", "import", "folder", str(tmp_path / "pets"), "--out", str(tmp_path)]
+    assert main([*words, "--size", "8", "--name", "small", "--workers", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "cat/?[31m.png" in said
+    assert "\x1b" not in said
+
+
+def test_class_names_that_are_no_text_are_kept_as_text(tmp_path):
+    images, labels = np.zeros((8, 8, 8), np.uint8), np.repeat(np.arange(4), 2)
+    np.savez(tmp_path / "s.npz", images=images, labels=labels, names=["a\ud800", "b", "c", "d"])
+    words = ["data", "import", "npz", str(tmp_path / "s.npz"), "--out", str(tmp_path)]
+    assert main([*words, "--size", "8"]) == 0
+    assert "a\ufffd" in open_pack(tmp_path / "s").class_names
+
+
+@pytest.mark.parametrize(
+    "words", [["report", "a" * 300], ["watch", "a" * 300], ["detect", "a" * 300 + ".csv"]]
+)
+def test_a_path_that_no_disk_can_hold_gets_one_sentence(words, capsys):
+    assert main(words) in (1, 2)
+    said = capsys.readouterr().err
+    assert len(said.strip().splitlines()) == 1
+    assert "a" * 300 in said
+
+
+def test_a_seed_below_zero_is_refused_by_detect(tmp_path, capsys):
+    (tmp_path / "d.csv").write_text("1,2\n3,4\n")
+    assert main(["detect", str(tmp_path / "d.csv"), "--seed", "-1"]) == 2
+    assert "--seed must be 0 or more, not -1" in capsys.readouterr().err

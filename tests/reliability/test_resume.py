@@ -1,17 +1,20 @@
 """A run that is killed, at any moment and however often, ends as one that was not."""
 
 from dataclasses import replace
-from typing import get_args
 from zlib import crc32
 
 import numpy as np
 import pytest
 
+from metadrift import registry
+from metadrift.methods import OptimConfig
 from metadrift.runs.checkpoint import checkpoints
-from metadrift.runs.config import MethodOrStream
+from metadrift.runs.config import STREAMS
 from tiny_runs import assert_same_run
 
-METHODS = get_args(MethodOrStream)
+pytestmark = pytest.mark.slow
+
+METHODS = (*registry.built_in("methods"), *STREAMS)
 IN_A_CHECKPOINT = [
     "killed_with_half_of_the_tensors",
     "killed_before_the_json",
@@ -40,6 +43,26 @@ def test_a_run_killed_twice_resumes_to_the_same_bytes(method, learner, config, d
     where = str(rng.choice(IN_A_CHECKPOINT))
     killed = driver.resume(tmp_path, "killed", [where, int(rng.integers(1, 3))])
     assert killed[0] in (-9, 0), killed[1]
+    code, said = driver.resume(tmp_path, "killed")
+    assert code == 0, said
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_killed_run_goes_on_with_the_same_average_of_its_weights(config, driver, tmp_path):
+    config = replace(config, learn=replace(config.learn, average=0.9, normalisation="running"))
+    assert driver.run(tmp_path, config, "whole")[0] == 0
+    assert driver.run(tmp_path, config, "killed", ["killed_in_step", 11])[0] == -9
+    code, said = driver.resume(tmp_path, "killed")
+    assert code == 0, said
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_killed_run_goes_on_with_the_same_optimiser_and_schedule(config, driver, tmp_path):
+    options = ("momentum=0.9", "nesterov=true")
+    optim = OptimConfig("SGD", options, 1e-3, clip=0.5, schedule="cosine", warmup=4)
+    config = replace(config, optim=optim, lr=0.05)
+    assert driver.run(tmp_path, config, "whole")[0] == 0
+    assert driver.run(tmp_path, config, "killed", ["killed_in_step", 11])[0] == -9
     code, said = driver.resume(tmp_path, "killed")
     assert code == 0, said
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
@@ -88,6 +111,31 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_taken(config
     assert "step-9 is damaged" in said
     assert "the one before it, step 6" in said
     assert_same_run(tmp_path / "whole", tmp_path / "hurt")
+
+
+def test_a_flipped_bit_in_the_newest_checkpoint_is_noticed_and_the_one_before_it_taken(
+    config, driver, tmp_path
+):
+    assert driver.run(tmp_path, config, "whole")[0] == 0
+    assert driver.run(tmp_path, config, "hurt", ["killed_in_step", 10])[0] == -9
+    file = tmp_path / "hurt" / "checkpoints" / "step-9" / "tensors.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 4  # the last tensor, far behind the header
+    file.write_bytes(data)
+    code, said = driver(tmp_path, "resume", tmp_path / "hurt")
+    assert code == 0, said
+    assert "step-9 is damaged: tensors.safetensors is not as it was written; going on" in said
+    assert_same_run(tmp_path / "whole", tmp_path / "hurt")
+
+
+def test_what_a_checkpoint_counts_on_is_on_the_disk_before_it(config, driver, tmp_path):
+    code, said = driver.run(tmp_path, config, "run", ["lists_fsyncs", str(tmp_path / "list")])
+    assert code == 0, said
+    order = (tmp_path / "list").read_text().splitlines()
+    saved = [k for k, name in enumerate(order) if name == "tensors.safetensors"]
+    assert len(saved) == 6
+    for before, now in zip([0, *saved], saved, strict=False):
+        assert {"metrics.jsonl", "events.jsonl"} <= set(order[before:now])
 
 
 def test_with_all_checkpoints_damaged_the_newest_is_named_and_nothing_is_begun_anew(

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
+from metadrift import registry
 from metadrift.cli import main
 from metadrift.data.pack import open_pack
-from metadrift.runs.config import LearnerName, MethodOrStream, load_config, to_toml
+from metadrift.runs.config import STREAMS, load_config, to_toml
 from metadrift.runs.loop import start
 from metadrift.runs.prepare import prepared
 from metadrift.runs.record import read_lines
@@ -58,8 +58,8 @@ def put(file, setting, value):
 
 @pytest.mark.parametrize(
     ("method", "learner"),
-    [(method, "protonet") for method in get_args(MethodOrStream)]
-    + [("m2d3-pets", learner) for learner in get_args(LearnerName)],
+    [(method, "protonet") for method in (*registry.built_in("methods"), *STREAMS)]
+    + [("m2d3-pets", learner) for learner in registry.built_in("learners")],
 )
 def test_no_setting_is_left_to_a_default(method, learner, config):
     config = replace(config, method=method, learner=learner, scale=0.5, threads=None)
@@ -70,6 +70,7 @@ def test_no_setting_is_left_to_a_default(method, learner, config):
     flat |= {f"{group}.{k}": v for group, table in groups.items() for k, v in table.items()}
     open_still = {name for name, value in flat.items() if value in (None, "auto")}
     allowed = {"only", "data", "device"}  # none is meant, and the device stays as asked
+    allowed |= {"optim.steps"}  # the length of the stream, which benchmark.toml holds
     if learner in ("protonet", "ridge"):
         allowed |= {"learn.inner_lr"}
     assert open_still <= allowed

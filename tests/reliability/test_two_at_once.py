@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from PIL import Image
 
 from metadrift.data.pack import open_pack, write_pack
 from metadrift.errors import MetadriftError
+from metadrift.runs.loop import go_on
 from metadrift.storage.lock import lock
 from tiny_runs import assert_same_run
 
@@ -71,6 +74,15 @@ def test_a_lock_is_waited_for_as_long_as_asked(tmp_path):
         assert time.monotonic() - start >= 0.3
 
 
+def test_a_run_begins_the_moment_its_folder_is_let_go(config, driver, tmp_path):
+    assert driver.run(tmp_path, config, "run", ["killed_in_step", 5])[0] == -9
+    held = ExitStack()
+    held.enter_context(lock(tmp_path / "run" / ".lock", "held"))
+    threading.Timer(0.5, held.close).start()
+    found = go_on(tmp_path / "run", quiet=True, patience=60)
+    assert "accuracy" in found
+
+
 @pytest.fixture
 def pets(tmp_path):
     for name in ("cat", "dog", "fox"):
@@ -85,6 +97,7 @@ def imported(driver, pets, tmp_path, *more, sabotage=None):
     return driver(tmp_path, *words, "--workers", 1, *more, sabotage=sabotage)
 
 
+@pytest.mark.slow
 def test_a_second_import_of_the_same_pack_is_told_who_writes_it(driver, pets, tmp_path):
     (tmp_path / "data").mkdir()
     with lock(tmp_path / "data" / ".pets.lock", "held"):

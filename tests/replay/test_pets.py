@@ -61,6 +61,7 @@ def test_probabilities_and_weights_by_hand(memory_of: Any) -> None:
     assert pets.variance_ratio == pytest.approx((0.5625 / 0.3 + 0.0625 / 0.7 * 81) / 21)
 
 
+@pytest.mark.slow
 @given(
     labels=st.lists(st.integers(0, 4), min_size=1, max_size=20),
     norms=st.dictionaries(st.integers(0, 4), st.floats(0, 1e8)),

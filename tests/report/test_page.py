@@ -123,8 +123,6 @@ def test_alarms_lie_on_the_statistic_and_peaks_survive(comparison):
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("metrics.jsonl", "{]\n"),
-        ("metrics.jsonl", "3\n"),
         ("summary.json", "{}"),
         ("summary.json", "[]"),
         ("config.toml", "seed = ["),
@@ -137,6 +135,20 @@ def test_damaged_files_give_one_sentence(tmp_path, write_comparison, file, text)
     with pytest.raises(MetadriftError):
         make_report(run)
     assert not (run / "report.html").exists()
+
+
+@pytest.mark.parametrize("line", ["{]", "3", '{"step": 1e999}', "\ufffd{", '{"step": 40, "lo'])
+def test_a_damaged_line_is_left_out_and_told(tmp_path, write_comparison, line, capsys):
+    folder = write_comparison(tmp_path / "c", {"reservoir": "reservoir"})
+    run = folder / "reservoir-protonet-1shot-seed0"
+    for name in ("metrics", "events"):
+        with open(run / f"{name}.jsonl", "a") as file:
+            file.write(line + "\n")
+    page, _ = make_report(run)
+    assert "reservoir-protonet-1shot-seed0: 2 damaged lines are left out" in page.read_text()
+    said = capsys.readouterr().err.splitlines()
+    assert [word in said[k] for k, word in enumerate(["metrics.jsonl, line 11", "events.jsonl"])]
+    assert make_report(folder)[0].is_file()
 
 
 def test_a_folder_that_is_neither_is_named(tmp_path):

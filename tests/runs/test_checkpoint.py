@@ -1,17 +1,20 @@
+import json
 import os
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import (
+    FORMAT,
     checkpoints,
     load_checkpoint,
     remove_leftovers,
     save_checkpoint,
+    sums,
 )
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -28,6 +31,8 @@ states = st.dictionaries(
 )
 
 
+@settings(deadline=None)
+@pytest.mark.slow
 @given(states)
 def test_any_plain_state_comes_back_as_it_was(tmp_path_factory, state):
     folder = tmp_path_factory.mktemp("state")
@@ -80,6 +85,30 @@ def test_a_write_that_fails_leaves_the_one_before_whole(tmp_path):
     assert load_checkpoint(tmp_path / "step-3") == {"x": 1}
 
 
+@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "shard-1.safetensors"])
+def test_one_flipped_bit_anywhere_is_noticed(name, tmp_path):
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "shard-1.safetensors").write_bytes(bytes(range(200)))
+    state = {"weights": torch.arange(40.0), "rng": 2**77 + 3, "names": ["a", "b"]}
+    path = save_checkpoint(tmp_path / "c", 3, state, beside=beside)
+    assert load_checkpoint(path)["rng"] == 2**77 + 3
+    data = (path / name).read_bytes()
+    place = data.index(b"151115727451828646838275") if name == "state.json" else len(data) - 9
+    place += 3
+    (path / name).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    with pytest.raises(MetadriftError, match=f"is damaged: {name} is not as it was written"):
+        load_checkpoint(path)
+
+
+def test_a_state_that_is_none_gets_one_sentence(tmp_path):
+    path = save_checkpoint(tmp_path, 3, {"x": 1})
+    saved = {"format": FORMAT, "state": 3, "sha256": sums(path, 3)}
+    (path / "state.json").write_text(json.dumps(saved))
+    with pytest.raises(MetadriftError, match="no state"):
+        load_checkpoint(path)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
@@ -89,7 +118,7 @@ def test_a_write_that_fails_leaves_the_one_before_whole(tmp_path):
         ("state.json", b'{"format": "metadrift-checkpoint/1"}', "/1', and this version .* reads"),
         ("state.json", b'{"format": "metadrift-checkpoint/99"}', "go on with the version that"),
         ("state.json", b'{"format": "metadrift-checkpoint/2"}', "is damaged"),
-        ("state.json", b'{"format": "metadrift-checkpoint/2", "state": 3}', "no state"),
+        ("state.json", b'{"format": "metadrift-checkpoint/2", "sha256": [], "state": {}}', "is da"),
         ("tensors.safetensors", b"", "is damaged"),
         ("tensors.safetensors", b"\x80\x04\x95nonsense", "is damaged"),
         ("tensors.safetensors", None, "tensors.safetensors is missing"),

@@ -74,12 +74,14 @@ def test_training_and_evaluation_say_how_far_they_are(config, tmp_path, monkeypa
     assert "evaluating: 36 of 36 tasks" in said.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_same_configuration_gives_the_same_run(config, tmp_path):
     for name in ("one", "two"):
         start(config, tmp_path / name, quiet=True)
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(config, tmp_path):
     one = start(config, tmp_path / "one", quiet=True)
     two = start(replace(config, seed=1), tmp_path / "two", quiet=True)
@@ -87,6 +89,7 @@ def test_another_seed_gives_another_run(config, tmp_path):
 
 
 # The other methods are killed in tests/reliability, in less time.
+@pytest.mark.slow
 def test_a_run_killed_at_a_random_step_resumes_to_the_same_bytes(config, tmp_path):
     start(config, tmp_path / "whole", quiet=True)
     killed = tmp_path / "killed"
@@ -103,6 +106,7 @@ def test_a_run_killed_at_a_random_step_resumes_to_the_same_bytes(config, tmp_pat
     assert_same_run(tmp_path / "whole", killed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_asked_to_stop_saves_itself_and_says_where(number, code, config, tmp_path):
     start(config, tmp_path / "whole", quiet=True)
@@ -130,6 +134,7 @@ def test_independent_training_has_a_learner_for_each_domain(config, tmp_path):
     assert go_on(tmp_path / "run", quiet=True) == summary
 
 
+@pytest.mark.slow
 def test_an_oracle_is_marked_and_finds_every_change(config, tmp_path):
     summary = start(replace(config, method="balanced-oracle"), tmp_path / "run", quiet=True)
     assert summary["oracle"] is True
@@ -161,6 +166,7 @@ def test_nothing_is_left_behind_by_a_wrong_benchmark_or_a_missing_pack(tmp_path)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_measuring_the_variance_of_replay_does_not_change_the_run(config, tmp_path):
     start(config, tmp_path / "plain", quiet=True)
     summary = start(replace(config, variance_every=30), tmp_path / "measured", quiet=True)
@@ -170,6 +176,7 @@ def test_measuring_the_variance_of_replay_does_not_change_the_run(config, tmp_pa
     assert [e["step"] for e in events if e["event"] == "variance"] == [30, 60, 90, 120]
 
 
+@pytest.mark.slow
 def test_a_memory_mapped_buffer_gives_the_same_run(config, tmp_path):
     start(config, tmp_path / "ram", quiet=True)
     mapped = replace(config, memory=replace(config.memory, mapped=True))
@@ -210,6 +217,7 @@ def partly_without_validation(config, tiny_benchmark, tmp_path):
     return replace(config, benchmark=str(copy / tiny_benchmark.name), split="val")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["reservoir", "independent"])
 def test_a_domain_without_validation_classes_is_left_out(
     method, partly_without_validation, tmp_path
@@ -237,3 +245,18 @@ def test_no_validation_classes_at_all_are_said_before_anything_is_written(
     with pytest.raises(MetadriftError, match="validation classes"):
         start(config, tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_test_stops_when_its_interval_is_narrow_enough(config, tmp_path):
+    config = replace(config, method="sequential", test_tasks=220, stage_tasks=0)
+    full = start(config, tmp_path / "full", quiet=True)["accuracy"]["per_domain"]
+    points = 100 * 1.15 * max(row["ci95"] for row in full.values())  # all stop, and not at once
+    short = start(replace(config, test_precision=points), tmp_path / "short", quiet=True)
+    for row in short["accuracy"]["per_domain"].values():
+        assert row["tasks"] in (50, 100, 150, 200, 220)
+        assert 100 * row["ci95"] <= points
+    assert min(row["tasks"] for row in short["accuracy"]["per_domain"].values()) < 220
+    assert short["settings"]["test_precision"] == points
+    same = replace(config, method="reservoir", test_precision=1e-9, test_tasks=60)
+    rows = start(same, tmp_path / "same", quiet=True)["accuracy"]["per_domain"].values()
+    assert [row["tasks"] for row in rows] == [60, 60, 60]

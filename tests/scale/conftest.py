@@ -72,10 +72,16 @@ def configs(config, two_domains):
             benchmark=short,
             replay=ReplayConfig(dark=0.1, balance=True, batches=2),
             transform=TransformConfig(shift=0.1, turn=0.0),
-            memory=MemoryConfig(mapped=True),
+            memory=MemoryConfig(mapped=True, per_process=True),
             stage_tasks=3,
         ),
-        "grows": replace(config, method="reservoir", replay=DARK, fresh="off"),
+        "grows": replace(
+            config,
+            method="reservoir",
+            replay=DARK,
+            fresh="off",
+            memory=MemoryConfig(per_process=True),
+        ),
     }
 
 

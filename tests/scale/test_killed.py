@@ -6,9 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import to_toml
 from metadrift.runs.loop import go_on
+
+pytestmark = pytest.mark.slow
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 

@@ -10,6 +10,8 @@ from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.runs.loop import go_on
 from metadrift.runs.record import read_lines
 
+pytestmark = pytest.mark.slow
+
 
 def losses(folder):
     return [line["loss"] for line in read_lines(folder / "metrics.jsonl")]
@@ -23,9 +25,10 @@ def summary(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
-# float32 round-off grows over the 50 steps; the run in float64 shows that nothing else differs.
+# Gradients are added up in another order. Measured in float32: single steps differ by 1e-5 and the
+# next ones by 1e-7 again, so nothing grows. In float64: all differ by less than 1e-15.
 @pytest.mark.parametrize(
-    ("name", "tolerance"), [("sequential", 5e-4), ("joint", 5e-4), ("exact", 1e-9)]
+    ("name", "tolerance"), [("sequential", 1e-4), ("joint", 1e-5), ("exact", 1e-12)]
 )
 def test_two_processes_have_the_losses_of_one(name, tolerance, alone, together):
     one, two = losses(alone[name]), losses(together[name])
@@ -56,15 +59,20 @@ def test_changes_are_detected_at_the_same_steps(alone, together):
     ]
 
 
-def test_two_processes_hold_twice_the_tasks_in_the_room_of_one_each(alone, together):
+def test_two_processes_share_the_memory_of_one(alone, together):
     one, two = (summary(folder["detecting"])["memory"] for folder in (alone, together))
-    assert (one["capacity"], two["capacity"]) == (6, 12)
-    assert one["bytes"] == two["bytes"]
+    assert one["capacity"] == two["capacity"] == 6
+    assert one["bytes"] == 2 * two["bytes"]
     last = checkpoints(together["detecting"] / "checkpoints")[-1]
     shard = load_file(last / "shard-1.safetensors")["images"]
     first = load_checkpoint(last)["method"]["memory"]["buffer"]["images"]
-    assert shard.shape == first.shape == (12, 2, 15, 1, 12, 12)
+    assert shard.shape == first.shape == (6, 2, 15, 1, 12, 12)
     assert not np.array_equal(shard, first)
+
+
+def test_per_process_two_processes_hold_twice_the_batches_in_the_bytes_of_one_each(alone, together):
+    one, two = summary(alone["detecting"])["memory"], summary(together["options"])["memory"]
+    assert (one["capacity"], two["capacity"]) == (6, 12)
 
 
 def test_replay_with_every_option_runs_in_two_processes(together):

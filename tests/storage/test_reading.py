@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadrift.errors import MetadriftError
@@ -85,6 +85,7 @@ def test_damaged_lines_are_refused_by_number_or_left_out_and_named(tmp_path):
     assert [text.split(", ")[1].split(":")[0] for text in damaged] == ["line 2", "line 3", "line 4"]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_in_one_sentence(tmp_path_factory, data):
     file = tmp_path_factory.mktemp("any") / "x"

@@ -92,6 +92,10 @@ def test_a_table_survives_toml():
         ("seeds = 1", "x.toml: seeds must be a list, not 1"),
         ("memory = 1", "x.toml: memory must be a table, not 1"),
         ("stays = 1", "x.toml: stays must be a list, not 1"),
+        (
+            "[stays]\ndomain = 'a'",
+            "x.toml: stays must be a list of tables: write [[stays]] in two brackets",
+        ),
         ("named = 1", "x.toml: named must be a table, not 1"),
         ("[memory]\nmapped = 1", "x.toml: memory: mapped must be true or false, not 1"),
         ("[memory]\nbeta = true", "x.toml: memory: beta must be a number, not true"),

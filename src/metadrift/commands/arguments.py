@@ -12,12 +12,15 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from metadrift import registry
+from metadrift.commands.short_help import ShortHelp
+from metadrift.runs.config import STREAMS
 from metadrift.storage.tables import did_you_mean
 
 T = TypeVar("T")
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-"""An option without a value and without a twin that says no."""
+"""An option without a value, and without a `--no-` form."""
 
 
 def call(function: Callable[..., int], command: str, words: list[str]) -> int:
@@ -30,14 +33,40 @@ def call(function: Callable[..., int], command: str, words: list[str]) -> int:
     return parse(prepare, command, words)()
 
 
-def parse(kind: Callable[..., T], command: str, words: list[str], default: T | None = None) -> T:
-    """A dataclass from the words; what they leave out is as in `default`."""
+def known_names() -> str:
+    """The names for --method and --learner, those of installed packages with them."""
+    lists = {"methods": (*registry.names("methods"), *STREAMS)}
+    lists["learners"] = registry.names("learners")
+    return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in lists.items())
+
+
+def parse(
+    kind: Callable[..., T],
+    command: str,
+    words: list[str],
+    default: T | None = None,
+    after_help: str = "",
+    short_help: ShortHelp | None = None,
+) -> T:
+    """A dataclass from the words; what they leave out is as in `default`.
+
+    With `short_help`, --help shows that, and --help-all shows every option. `after_help` follows
+    either.
+    """
+    if short_help is not None:
+        if {"-h", "--help"} & set(words):
+            print(short_help.text(kind() if default is None else default, command))
+            print(after_help)
+            raise SystemExit(0)
+        words = ["--help" if word == "--help-all" else word for word in words]
     said = StringIO()
     options = {} if default is None else {"default": default}
     try:
         with redirect_stderr(said):
             return tyro.cli(kind, prog=f"metadrift {command}", args=words, **options)  # type: ignore[call-overload,no-any-return]
     finally:
+        if after_help and {"-h", "--help"} & set(words):
+            print(after_help)
         sys.stderr.write(said.getvalue())
         hint = _near_choice(said.getvalue())
         if hint:

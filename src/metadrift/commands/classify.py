@@ -28,11 +28,13 @@ def classify(
     size: int | None = None,
     grey: bool | None = None,
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    precision: Literal["auto", "float32", "bf16"] | None = None,
+    plugin: tuple[str, ...] = (),
 ) -> int:
     """Name new pictures by a few pictures of each class, with the learner of a run.
 
-    The classes may be any, also ones that no training has seen: a folder for each, with one picture
-    or more. Pictures are fitted to size as those of the training were.
+    The classes may be new: give one folder per class, with one picture or more. Pictures are
+    resized as those of the training were.
 
     Parameters
     ----------
@@ -41,8 +43,8 @@ def classify(
     support
         A folder (or zip) of class folders, each with a few pictures: DIR/cat/1.jpg, DIR/dog/1.jpg.
     query
-        Pictures, or folders of pictures. Where a folder holds class folders named as those of the
-        support, the accuracy is told too.
+        Pictures, or folders of pictures. If a folder holds class folders named as those of the
+        support, the accuracy is printed too.
     checkpoint
         The step of a checkpoint; without it the last one.
     together
@@ -51,21 +53,32 @@ def classify(
     json
         Print one JSON object with the probability of every class.
     csv
-        Print a line a picture with the probability of every class.
+        Print one line per picture with the probability of every class.
     size
         Side of the training pictures in pixels; only where the run cannot say it.
     grey
         Whether the training pictures were all grey; only where the run cannot say it.
     device
         Where to compute.
+    precision
+        What the network computes in; by default what the run was trained in. auto takes bf16 where
+        the machine has it in hardware and a short test finds it faster.
+    plugin
+        Code of yours that the run uses, named again: package.module:Name or file.py:Name.
     """
     if json and csv:
         raise UsageError("--json and --csv cannot both be printed")
     if not query:
         raise UsageError("--query needs at least one picture or folder")
+    from metadrift.learners.precision import resolve_precision
     from metadrift.live.model import load
 
     model = load(run, checkpoint=checkpoint, size=size, grey=grey, device=device)
+    if precision is not None:
+        learner = model.learner
+        learner.precision, why = resolve_precision(precision, learner, model.config.ways)
+        if precision == "auto":
+            print(why, file=sys.stderr)
     found = model.classify(support, list(query), together=together)
     for lost in found.unreadable:
         print(printable(f"left out: {lost.name}: {lost.reason}"), file=sys.stderr)
@@ -75,6 +88,7 @@ def classify(
             "checkpoint": int(model.checkpoint.name.removeprefix("step-")),
             "learner": model.config.learner,
             "together": together,
+            "precision": model.learner.precision,
         }
         print(json_text.dumps(about | found.as_table(), indent=1))
     else:

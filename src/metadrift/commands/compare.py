@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from metadrift.commands.arguments import parse
+from metadrift import registry
+from metadrift.commands.arguments import known_names, parse
+from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import UsageError
 from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores
@@ -18,7 +20,7 @@ from metadrift.experiments.progress import Progress
 from metadrift.experiments.run_grid import Engine, run_grid
 from metadrift.experiments.table import columns_of, notes_of, rows_of
 from metadrift.report.make import make_report
-from metadrift.runs.config import LearnerName, MethodOrStream, RunConfig, RunSettings
+from metadrift.runs.config import STREAMS, RunConfig, RunSettings
 from metadrift.storage.terminal import print_table, printable
 
 EngineName = Literal["local", "ray"]
@@ -32,18 +34,20 @@ class CompareArguments:
     folder OUT/NAME holds the runs, comparison.json, table.md and report.html.
     """
 
-    methods: tuple[MethodOrStream, ...] = ("sequential", "reservoir", "m2d3-pets")
-    """What is compared."""
-    learners: tuple[LearnerName, ...] = ("protonet",)
+    methods: tuple[str, ...] = ("sequential", "reservoir", "m2d3-pets")
+    """What is compared: names of methods, package.module:Name or file.py:Name."""
+    learners: tuple[str, ...] = ("protonet",)
     """With which learners."""
     shots: tuple[int, ...] = (1,)
-    """With how many support images a class."""
+    """With how many support images per class."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """How often, and with which seeds; methods share them, so differences are paired."""
     reference: str | None = None
     """The method that differences are taken to; by default reservoir where it is among them."""
     grid: Path | None = None
     """A TOML file with variants and settings, instead of the options above and below."""
+    plugin: tuple[str, ...] = ()
+    """Code of yours that the grid uses, named again: package.module:Name or file.py:Name."""
     engine: EngineName = "local"
     """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
     workers: int = cores()
@@ -58,9 +62,25 @@ class CompareArguments:
     """Print the result as JSON, show no progress and make no page."""
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
 
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            registry.check("methods", method, also=STREAMS)
+        for learner in self.learners:
+            registry.check("learners", learner)
+
+
+HELP = ShortHelp(
+    examples=[
+        ("--scale 0.05 --shots 5", "three methods, three seeds, a twentieth of the stream"),
+        ("--methods reservoir mir --benchmark mine.toml --name mine", "on a custom stream"),
+        ("--grid FILE.toml", "variants with their own settings, from a file"),
+    ],
+    settings="methods learners shots seeds reference grid benchmark scale data workers name",
+)
+
 
 def main(words: list[str]) -> int:
-    arguments = parse(CompareArguments, "compare", words)
+    arguments = parse(CompareArguments, "compare", words, after_help=known_names(), short_help=HELP)
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
     folder = arguments.out / arguments.name
     engine = make_engine(arguments.engine, arguments.workers, arguments.ray_address)
@@ -104,7 +124,7 @@ def _grid(arguments: CompareArguments) -> Grid:
         reference = "reservoir"
     return Grid(
         title=arguments.name,
-        variants={method: {"method": method} for method in arguments.methods},
+        variants={registry.short(name): {"method": name} for name in arguments.methods},
         learners=arguments.learners,
         shots=arguments.shots,
         seeds=arguments.seeds,

@@ -40,11 +40,11 @@ def download(
     """Download a dataset from where its authors publish it, and make a pack of it.
 
     A download that was stopped goes on where it stopped. Lost connections and busy servers are
-    tried again. A file is used only when it is whole and its published checksum is right. Mind each
+    tried again. A file is used only when it is whole and its published checksum is right. Read each
     dataset's terms; docs/download.md has the addresses.
 
-    miniimagenet and necessities have no address that a program may use: for them the command says
-    where they are published and what to place where.
+    miniimagenet and necessities cannot be downloaded by a program. For them the command says where
+    they are published and where to put the files.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def download(
         Height and width of the images in the pack, in pixels.
     whole
         quickdraw: the whole files (23 GB) instead of the first 2 MiB of each, which hold more than
-        the 600 drawings a class that the import keeps.
+        the 600 drawings per class that the import keeps.
     replace
         Put the new pack in the place of one that exists.
     attempts

@@ -43,9 +43,9 @@ def generate(
     out
         A folder for the packs. Without it: the user's cache folder, or METADRIFT_CACHE.
     seed
-        Another seed, other classes and other images.
+        Another seed gives other classes and images.
     workers
-        Processes that draw. Without it one a core; 1 stays in this process.
+        Processes that draw, by default one per core; 1 stays in this process.
     json
         Print one JSON object.
     """

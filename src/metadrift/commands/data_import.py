@@ -43,9 +43,9 @@ def import_dataset(
 ) -> int:
     """Make a pack from a dataset as it is published: an archive or the extracted folder.
 
-    Archives are read in place, nothing is unpacked to disk. Images are squashed to squares. Files
-    that cannot be read are left out and listed. The class split is the published one where there
-    is one; docs/data.md says which, and where to get each dataset.
+    Archives are read in place; nothing is unpacked to disk. Images are squashed to squares. Files
+    that cannot be read are left out and listed. The class split is the published one if there is
+    one. docs/data.md says which, and where to get each dataset.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def import_dataset(
     size
         Height and width of the images in the pack, in pixels.
     per_class
-        Keep only the first so many images of each class. Without it all; of quickdraw 600.
+        Keep only this many images of each class, the first ones. By default all; of quickdraw 600.
     grey
         Store one channel instead of three. For datasets in colour.
     crop_to_box
@@ -80,7 +80,7 @@ def import_dataset(
     replace
         Put the new pack in the place of one that exists.
     workers
-        Processes that decode. Without it one a core; 1 stays in this process.
+        Processes that decode, by default one per core; 1 stays in this process.
     json
         Print the result as one JSON object.
     """

@@ -25,8 +25,8 @@ def main(words: list[str]) -> int:
 def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
     """A stream that passes through six built-in domains, long and short ones, with a small memory.
 
-    Sequential training forgets; a reservoir remembers mostly the long domains; m2d3-pets notices
-    the changes by itself and shares its memory out. What came out is printed, whatever it is.
+    Sequential training forgets. A reservoir remembers mostly the long domains. m2d3-pets notices
+    the changes by itself and divides its memory among the domains. The demo prints the results.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
     scale
         Share of the paper's 41,000 steps.
     seeds
-        How often the whole is repeated; with three or more, differences get an interval.
+        How many seeds to run; with two or more, differences have an interval.
     """
     grid = Grid(
         title="six built-in domains, 5-way 5-shot",
@@ -47,7 +47,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.03, seeds: int = 1) -> int:
             "benchmark": "builtin",
             "scale": scale,
             "queries": 5,
-            "lr": 0.003,  # few steps: the paper's 0.001 would hardly have begun
+            "lr": 0.003,  # higher than the paper's 0.001, because there are few steps
             "test_tasks": 200,
             "stage_tasks": 50,
             "learn": {"filters": 32},
@@ -86,5 +86,5 @@ def _tell_detections(summary: dict[str, Any]) -> None:
     delay = "" if found["mean_delay"] is None else f", {found['mean_delay']:.0f} steps late"
     print(
         f"m2d3-pets found {found['detected']} of {found['true_changes']} changes{delay}, with "
-        f"{found['false_alarms']} false alarms; nobody told it that there are any"
+        f"{found['false_alarms']} false alarms; it was not told that there are changes"
     )

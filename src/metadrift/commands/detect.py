@@ -33,22 +33,22 @@ def detect_changes(
     seed: int = 0,
     json: Flag = False,
 ) -> int:
-    """Find where the distribution of a stream of vectors changes: one row a step.
+    """Find where the distribution of a stream of vectors changes: one row per step.
 
-    Says at which step each change was noticed and at which it began. The rows may have any scale
-    and any length; within one regime they should be nearly independent of each other.
+    Prints at which step each change was noticed and at which it began. The rows may have any scale
+    and any length. As long as nothing changes, they should be nearly independent of each other.
 
     Parameters
     ----------
     embeddings
-        A .npy file [steps, D] (or [steps]) of numbers, or a .csv file with a row a step, with or
-        without a line of column names. Nothing is unpickled.
+        A .npy file [steps, D] (or [steps]) of numbers, or a .csv file with one row per step, with
+        or without a line of column names. Nothing is unpickled.
     out
         A folder for detection.png, .svg and .pdf (statistic, threshold, reports), trace.csv (the
         same as numbers) and changes.json.
     false_alarm_every
-        At most one false alarm in so many steps. Without it 10000. More means surer and a little
-        later. Not for mode paper, whose threshold is printed.
+        At most one false alarm in this many steps; 10000 by default. A larger number finds changes
+        a little later. Not for mode paper, whose threshold is fixed.
     window
         B, steps in each of the two windows that are compared. A change is noticed some B to 2B
         steps after it began; two changes should lie at least 3B apart.
@@ -60,6 +60,8 @@ def detect_changes(
     json
         Print the result as one JSON object.
     """
+    if seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {seed}")
     if window < 3:
         raise UsageError(f"--window must be at least 3 steps, not {window}")
     if false_alarm_every is not None and false_alarm_every < 1:
@@ -104,7 +106,8 @@ def _result(path: Path, vectors: np.ndarray, trace: Trace, asked: int | None) ->
 
 def _text(result: dict[str, Any]) -> str:
     n = len(result["changes"])
-    lines = [f"{result['steps']} steps of {result['dimensions']} numbers: {n} changes"]
+    found = "1 change" if n == 1 else f"{n} changes"
+    lines = [f"{result['steps']} steps of {result['dimensions']} numbers: {found}"]
     lines += [
         f"  began at step {c['started_at']}, noticed at step {c['at_step']} "
         f"(statistic {c['statistic']:.4g}, threshold {c['threshold']:.4g})"

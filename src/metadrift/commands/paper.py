@@ -11,6 +11,7 @@ import tyro
 
 from metadrift.commands.arguments import Flag, parse
 from metadrift.commands.compare import EngineName, finish, make_engine, print_result
+from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import UsageError
 from metadrift.experiments.figures import show_figures
 from metadrift.experiments.local import cores
@@ -33,7 +34,7 @@ class PaperArguments:
     variants: tuple[str, ...] | None = None
     """Only these rows of the experiment."""
     shots: tuple[int, ...] | None = None
-    """Only with so many support images a class; by default the paper's."""
+    """Only with these numbers of support images per class; by default the paper's."""
     seeds: tuple[int, ...] | None = None
     """The seeds; by default 0 1 2, as the paper has three runs."""
     stand_ins: Flag = False
@@ -53,16 +54,27 @@ class PaperArguments:
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
 
 
+HELP = ShortHelp(
+    examples=[
+        ("pnet --scale 0.05", "Table 1 at a twentieth of its size"),
+        ("pnet --variants reservoir m2d3-pets --seeds 0 --data packs84", "a part of it, real data"),
+    ],
+    settings="variants shots seeds stand_ins scale data workers out name",
+)
+
+
 def main(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
-        if {"-h", "--help"} & set(words):
-            parse(PaperArguments, "paper", ["--help"])
+        if {"-h", "--help", "--help-all"} & set(words):
+            parse(PaperArguments, "paper", words, PaperArguments("EXPERIMENT"), short_help=HELP)
         raise UsageError(f"name an experiment first: {', '.join(experiment_names())}")
     grid = load_experiment(words[0])
-    own = from_table(grid.settings or {}, words[0])
+    own = from_table(grid.settings, words[0])
     run = RunSettings(**{f.name: getattr(own, f.name) for f in fields(RunSettings)})
     # Options are read against the experiment's own settings.
-    arguments = parse(PaperArguments, "paper", words, PaperArguments(words[0], run=run))
+    arguments = parse(
+        PaperArguments, "paper", words, PaperArguments(words[0], run=run), short_help=HELP
+    )
     engine = make_engine(arguments.engine, arguments.workers, arguments.ray_address)
     grid = grid.selected(arguments.variants, arguments.shots, arguments.seeds)
     benchmark, said = choose_data(arguments.run, arguments.stand_ins)

@@ -24,7 +24,7 @@ def list_experiments(
     scale
         Count the steps at this scale.
     steps_per_s
-        Training steps a second, as measured here: the steps_per_s in a run's summary.json. Gives
+        Training steps per second, as measured here: the steps_per_s in a run's summary.json. Gives
         hours, for one run after the other and without the time of evaluation.
     json
         Print the list as JSON.
@@ -46,8 +46,8 @@ def list_experiments(
     print_table(["name", "what", "in the paper", *counted], cells, title, right=counted)
     if steps_per_s:
         note = (
-            f"hours are steps at {steps_per_s:g} a second, the figure you gave, one run after the "
-            "other; evaluation is not in it, and methods differ (gss and mir compute most a step)"
+            f"hours are steps at {steps_per_s:g} per second, the number you gave, one run after "
+            "the other; evaluation is not in it, and methods differ (gss and mir are slowest)"
         )
     else:
         note = (

@@ -14,7 +14,9 @@ def main(words: list[str]) -> int:
     return call(resume, "resume", words)
 
 
-def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> int:
+def resume(
+    run: tyro.conf.Positional[Path], /, plugin: tuple[str, ...] = (), json: bool = False
+) -> int:
     """Go on with a run that was stopped or killed, from its last checkpoint.
 
     A finished run is only shown again.
@@ -23,6 +25,9 @@ def resume(run: tyro.conf.Positional[Path], /, json: bool = False) -> int:
     ----------
     run
         The run's folder.
+    plugin
+        Code of yours that the run uses, named again: package.module:Name or file.py:Name. A run's
+        folder alone never makes metadrift load code.
     json
         Print the summary as JSON and show no progress.
     """

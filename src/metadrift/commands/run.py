@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from metadrift.commands.arguments import parse
+from metadrift import registry
+from metadrift.commands.arguments import known_names, parse
+from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.table import percent
 from metadrift.runs.config import RunConfig, load_config, mark_of
@@ -33,7 +35,20 @@ class RunArguments:
     """A config.toml to start from; options on the command line win over it."""
     json: bool = False
     """Print the summary as JSON and show no progress."""
+    plugin: tuple[str, ...] = ()
+    """Code of yours that --config names, named again: package.module:Name or file.py:Name."""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+
+
+HELP = ShortHelp(
+    examples=[
+        ("--scale 0.05 --shots 5", "a twentieth of the built-in stream"),
+        ("--method reservoir --learner anil --seed 1 --scale 0.05", "another method and learner"),
+        ("--benchmark mine.toml --name mine", "a custom stream"),
+        ("--config runs/mine/config.toml --name again", "repeat a run"),
+    ],
+    settings="method learner benchmark scale shots seed lr data device name out",
+)
 
 
 def main(words: list[str]) -> int:
@@ -42,14 +57,15 @@ def main(words: list[str]) -> int:
     file = _option(words, "--config")
     if file is not None:
         default = RunArguments(run=load_config(Path(file)))
-    arguments = parse(RunArguments, "run", words, default)
+    words, own = split_options(words)
+    arguments = parse(RunArguments, "run", words, default, known_names(), HELP)
     from metadrift.distributed.group import joined
     from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import start
     from metadrift.streams import load_benchmark
 
     keep_freed_memory()
-    config = arguments.run
+    config = with_options(arguments.run, own)
     name = arguments.name or default_name(config, load_benchmark(config.benchmark).name)
     if not is_folder_name(name):
         raise UsageError(f"--name is the name of a folder, not {name!r}; --out says where it lies")
@@ -60,8 +76,48 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def split_options(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The words without `--options.NAME VALUE`, and those by NAME.
+
+    Examples
+    --------
+    >>> split_options(["--seed", "1", "--options.beta", "2", "--scale=1", "--options.kind=x"])
+    (['--seed', '1', '--scale=1'], {'beta': ['--beta', '2'], 'kind': ['--kind=x']})
+    """
+    rest: list[str] = []
+    own: dict[str, list[str]] = {}
+    place = rest
+    for word in words:
+        if word.startswith("--options."):
+            word = word.replace("--options.", "--", 1)
+            place = own.setdefault(word.partition("=")[0].strip("-").replace("-", "_"), [])
+        elif word.startswith("-") and not word[1:2].isdigit():
+            place = rest
+        place.append(word)
+    return rest, own
+
+
+def with_options(config: RunConfig, words: dict[str, list[str]]) -> RunConfig:
+    """The settings with the options of its plug-ins, of which the words give some."""
+    if not words:
+        return config
+    from metadrift.learners import find_learner
+    from metadrift.runs.build import method_class
+
+    options = dict(config.options)
+    for kind in (method_class(config), find_learner(config.learner)):
+        names = ["help", *registry.option_names([kind])]
+        mine = [word for name in names for word in words.pop(name, ())]
+        if mine:
+            given = registry.own_options(kind, options)
+            options |= asdict(parse(type(given), "run --options", mine, given))
+    registry.refuse_unknown_options([method_class(config), find_learner(config.learner)], words)
+    return replace(config, options=options)
+
+
 def default_name(config: RunConfig, benchmark: str) -> str:
-    return f"{config.method}-{config.learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
+    method, learner = registry.short(config.method), registry.short(config.learner)
+    return f"{method}-{learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
 
 
 def _option(words: list[str], name: str) -> str | None:

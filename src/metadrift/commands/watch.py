@@ -1,4 +1,4 @@
-"""`metadrift watch`: how far runs are, again and again."""
+"""`metadrift watch`: follow the progress of runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def watch(
     once
         Show the present state and end.
     every
-        Seconds between two looks.
+        Seconds between two updates.
     json
         Print the present state as JSON and end.
     """
@@ -81,7 +81,7 @@ def _follow(folder: Path, every: float) -> None:
 
 
 def _lines(states: list[State], said: dict[str, State], due: bool) -> Iterator[str]:
-    """A line for each run whose state changed, and now and then for those that go on."""
+    """A line for each run whose state changed, and every 15 seconds for running ones."""
     for state in states:
         old = said.get(state.run)
         changed = old is None or old.state != state.state

@@ -28,7 +28,7 @@ def nearest_centroid(
     rng: np.random.Generator,
     split: Split = "test",
 ) -> Difficulty:
-    """Name each query by the nearest mean of the support images, on tasks drawn from a pack.
+    """Predict each query's class by the nearest mean of the support images, on tasks from a pack.
 
     Only whole numbers are added and compared, so the result is the same on every machine.
 

@@ -1,8 +1,8 @@
 """One image file, or one array, to a small uint8 square.
 
-Resizing squashes to a square, as the few-shot loaders of miniImageNet, CUB and Omniglot do, with
-Lanczos: it is antialiased when shrinking, and keeps more of the fine strokes and markings that tell
-classes apart at 28 or 84 px than box or bilinear filtering does.
+Images are squashed to a square, as the few-shot loaders of miniImageNet, CUB and Omniglot do. The
+filter is Lanczos. At 28 or 84 px it keeps more of the fine strokes and markings that tell classes
+apart than box or bilinear filtering.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-MAX_PIXELS = 64_000_000  # 8000 x 8000: no image of these datasets comes near
+MAX_PIXELS = 64_000_000  # 8000 x 8000: far more than any image of these datasets
 MAX_FILE_BYTES = 256 * 2**20
 
 # Only formats that are plain pixels. Pillow would also open some that call outside programs.
@@ -40,7 +40,7 @@ class ImageFormat:
 
 
 def decode(
-    data: bytes, look: ImageFormat, *, box: Box | None = None, strip: int = 0, turn: int = 0
+    data: bytes, form: ImageFormat, *, box: Box | None = None, strip: int = 0, turn: int = 0
 ) -> NDArray[np.uint8]:
     """An image file's bytes to uint8 [size, size, channels].
 
@@ -48,7 +48,7 @@ def decode(
     ----------
     data
         A whole file. Of an animation the first frame counts.
-    look
+    form
         The size and the channels wanted.
     box
         Left, top, right, bottom in the file's own pixels: what is outside is cut away.
@@ -71,40 +71,40 @@ def decode(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which we do not use
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                return _square(image, look, box, strip, turn)
+                return _square(image, form, box, strip, turn)
     except UnidentifiedImageError:
         raise UnreadableImageError("empty" if not data else "not an image we know") from None
     except Image.DecompressionBombError as error:
         raise UnreadableImageError(str(error)) from None
     except UnreadableImageError:
         raise
-    except Exception as error:  # decoders raise whatever they like on damaged bytes
+    except Exception as error:  # decoders raise many kinds of errors on damaged bytes
         raise UnreadableImageError(str(error) or type(error).__name__) from None
 
 
 def read_image_file(path: Path) -> bytes:
-    """The bytes of an image file, and not of a device or a pipe, which might never end."""
+    """The bytes of an image file; devices and pipes, which might never end, are refused."""
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, "it is not a file", str(path))
     with open(path, "rb") as file:
         return file.read(MAX_FILE_BYTES + 1)
 
 
-def resize_array(pixels: NDArray[np.uint8], look: ImageFormat) -> NDArray[np.uint8]:
+def resize_array(pixels: NDArray[np.uint8], form: ImageFormat) -> NDArray[np.uint8]:
     """uint8 [H, W] or [H, W, 1 or 3] to uint8 [size, size, channels]."""
     flat = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
-    return _as_array(Image.fromarray(np.ascontiguousarray(flat)), look)
+    return _as_array(Image.fromarray(np.ascontiguousarray(flat)), form)
 
 
 def _square(
-    image: Image.Image, look: ImageFormat, box: Box | None, strip: int, turn: int
+    image: Image.Image, form: ImageFormat, box: Box | None, strip: int, turn: int
 ) -> NDArray[np.uint8]:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise UnreadableImageError(f"{width} x {height} pixels are more than {MAX_PIXELS}")
     if box is None and strip == 0:
         # JPEG decodes several times faster at 1/2, 1/4 or 1/8; Lanczos does the rest from there
-        image.draft(None, (2 * look.size, 2 * look.size))
+        image.draft(None, (2 * form.size, 2 * form.size))
     image.load()
     if box is not None or strip:
         left, top, right, bottom = box or (0, 0, width, height)
@@ -115,8 +115,8 @@ def _square(
             )
         image = image.crop(inside)
     ImageOps.exif_transpose(image, in_place=True)
-    pixels = _as_array(_plain(image), look)
-    return np.rot90(pixels, turn // 90)  # of the small square, so that all four turns agree exactly
+    pixels = _as_array(_plain(image), form)
+    return np.rot90(pixels, turn // 90)  # after resizing, all turns have the same pixels
 
 
 def _plain(image: Image.Image) -> Image.Image:
@@ -135,12 +135,12 @@ def _plain(image: Image.Image) -> Image.Image:
     return _converted(image, "L" if image.mode in ("1", "L") else "RGB")
 
 
-def _as_array(image: Image.Image, look: ImageFormat) -> NDArray[np.uint8]:
-    image = _converted(image, "L" if look.channels == 1 else "RGB")
-    if image.size != (look.size, look.size):
-        image = image.resize((look.size, look.size), Image.Resampling.LANCZOS)
-    return np.asarray(image, np.uint8).reshape(look.size, look.size, look.channels)
+def _as_array(image: Image.Image, form: ImageFormat) -> NDArray[np.uint8]:
+    image = _converted(image, "L" if form.channels == 1 else "RGB")
+    if image.size != (form.size, form.size):
+        image = image.resize((form.size, form.size), Image.Resampling.LANCZOS)
+    return np.asarray(image, np.uint8).reshape(form.size, form.size, form.channels)
 
 
 def _converted(image: Image.Image, mode: str) -> Image.Image:
-    return image if image.mode == mode else image.convert(mode)  # convert copies even for nothing
+    return image if image.mode == mode else image.convert(mode)  # convert would copy

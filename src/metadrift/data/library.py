@@ -10,7 +10,7 @@ import platformdirs
 from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError
 
-# What `metadrift data import KIND` calls its pack unless told otherwise.
+# The pack that `metadrift data import KIND` makes has the name KIND for these.
 NAMED_KINDS = ("quickdraw", "miniimagenet", "omniglot", "cub", "aircraft", "necessities")
 
 
@@ -25,7 +25,7 @@ def data_folder(option: Path | None = None) -> Path:
 def find_pack(name_or_path: str | Path, data: Path | None = None) -> Pack:
     """Open a pack by its name in the data folder, or by a path.
 
-    Something with a separator in it, or that is a folder with a pack.json here, is a path.
+    It is a path if it has a separator, or if it is a folder with a pack.json.
     """
     given = Path(name_or_path)
     if len(given.parts) > 1 or given.is_absolute() or (given / "pack.json").is_file():
@@ -41,7 +41,7 @@ def find_pack(name_or_path: str | Path, data: Path | None = None) -> Pack:
 
 
 def list_packs(folder: Path) -> list[Pack | MetadriftError]:
-    """Every pack in a folder by name, and for what looks like one but is damaged its error."""
+    """Every pack in a folder, by name; for a damaged one its error."""
     found: list[Pack | MetadriftError] = []
     if not folder.is_dir():
         return found

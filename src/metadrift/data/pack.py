@@ -1,4 +1,4 @@
-"""The pack: one domain's images on disk, ready to be memory-mapped.
+"""A pack: one domain's images on disk, ready to be memory-mapped.
 
 A pack is a folder with two files:
 
@@ -38,7 +38,7 @@ _HEADER_BYTES = 128  # a fixed .npy header, rewritten at the end when the number
 
 @dataclass(frozen=True)
 class Description:
-    """What pack.json says. More keys than these may be there; they are not read."""
+    """What pack.json holds. Other keys may be there and are not read."""
 
     format: str
     name: str
@@ -104,7 +104,7 @@ class Pack:
         return self.class_offsets[c + 1] - self.class_offsets[c]
 
     def verify(self, progress: Callable[[int], None] | None = None) -> None:
-        """Read every byte and compare with the checksum; `progress` is told the bytes read."""
+        """Read every byte and compare with the checksum; `progress` gets the bytes just read."""
         found = _sha256(self.path / "images.npy", progress)
         if found != self.sha256:
             raise MetadriftError(
@@ -114,7 +114,7 @@ class Pack:
 
 
 def open_pack(path: Path | str) -> Pack:
-    """Map a pack into memory: milliseconds and no copy, whatever its size."""
+    """Map a pack into memory: takes milliseconds and copies nothing, whatever the size."""
     path = Path(path)
     if not path.is_dir():
         raise MetadriftError(f"there is no pack at {path}")
@@ -159,8 +159,8 @@ def write_pack(
 ) -> Path:
     """Write a pack from (class name, split, uint8 [n, H, W, C]), one class in memory at a time.
 
-    Everything goes to a temporary folder beside `path`, which takes its name only when whole; on
-    any error nothing is left behind. A class without images is left out.
+    Everything is written to a temporary folder beside `path`, which is renamed when it is whole.
+    After an error nothing is left behind. A class without images is left out.
     """
     path = Path(path)
     with whole_folder(path, replace) as temporary:
@@ -207,8 +207,8 @@ def _write_images(
                     f"{list(images.shape[1:])}, the first class {list(shape)}"
                 )
             file.write(np.ascontiguousarray(images).data)
-            # A folder's name may hold bytes that are no text.
-            names.append(class_name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            # A name may hold what is no text: bytes of a folder's name, half of a character.
+            names.append(class_name.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
             offsets.append(offsets[-1] + len(images))
             splits.append(split)
         if shape is None:

@@ -17,7 +17,7 @@ _PAPER = (245, 245, 245)
 
 @dataclass(frozen=True)
 class Sheet:
-    """How much of a pack to show: so many classes of one split, so many images of each."""
+    """How much of a pack to show: classes of one split, and images of each class."""
 
     split: Split = "train"
     classes: int = 10

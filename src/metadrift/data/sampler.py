@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from metadrift.data.names import hashed_names
 from metadrift.data.pack import Pack, Split
 from metadrift.errors import MetadriftError
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -23,12 +24,19 @@ class TaskSampler:
     pack, split, geometry
         Which images, which classes, what kind of task.
     channels
-        3 repeats the grey channel of a one-channel pack (as a view), so that a stream over grey
-        and colour domains has one shape.
+        3 repeats the channel of a grey pack (as a view), so that a stream over grey and colour
+        domains has one shape.
+    context
+        Give every task the mean of its classes' names as its context (`hashed_names`).
     """
 
     def __init__(
-        self, pack: Pack, split: Split, geometry: TaskGeometry, channels: int | None = None
+        self,
+        pack: Pack,
+        split: Split,
+        geometry: TaskGeometry,
+        channels: int | None = None,
+        context: bool = False,
     ) -> None:
         self.pack = pack
         self.geometry = geometry
@@ -46,6 +54,7 @@ class TaskSampler:
         self._first = np.array([pack.class_offsets[c] for c in enough])
         self._size = np.array([pack.class_size(c) for c in enough])
         self._class = np.array(enough)
+        self._names = hashed_names(pack.class_names) if context else None
 
     def draw(self, tasks: int, rng: np.random.Generator) -> TaskBatch:
         """T new tasks."""
@@ -67,11 +76,20 @@ class TaskSampler:
         # np.take is faster than fancy indexing on a memory map, and gives a plain array.
         block = np.take(self.pack.images, rows, axis=0)
         images = torch.from_numpy(block).permute(0, 1, 4, 2, 3)
-        return TaskBatch(images.expand(-1, -1, self.channels, -1, -1), self.geometry)
+        images = images.expand(-1, -1, self.channels, -1, -1)
+        return TaskBatch(images, self.geometry, self._context(rows))
+
+    def _context(self, rows: np.ndarray) -> torch.Tensor | None:
+        if self._names is None:
+            return None
+        g = self.geometry
+        one_per_class = rows[:, : g.ways * g.shots : g.shots]
+        classes = np.searchsorted(self.pack.class_offsets, one_per_class, side="right") - 1
+        return torch.from_numpy(self._names[classes].mean(1))
 
 
 def distinct(sizes: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """For each size n, k distinct numbers below n in random order: int64 [len(sizes), k].
+    """For each size n: k distinct numbers below n in random order: int64 [len(sizes), k].
 
     Every number gets a random key and the k smallest keys win, for all rows at once. Where that
     would mean too many keys, the rows are drawn one by one.

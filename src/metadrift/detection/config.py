@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,6 +30,9 @@ class DetectionConfig:
     features: Features = "auto"
     """What is watched: frozen random features (auto), the network's embedding, both, or the
     paper's z (auto in paper mode)."""
+    context: bool = False
+    """Also watch what tasks say besides their images: the names of their classes, as hashed
+    character n-grams (in live programs, whatever TaskBatch.context holds)."""
     window: int = 0
     """B, batches a window; 0 means 50, in paper mode 100."""
     delta: float = 0.0
@@ -104,4 +108,25 @@ class DetectionConfig:
             burn_in=max(3 * window, round(full.burn_in * scale**0.537)),
             refractory=round(full.refractory * window / full.window),
             rho=min(full.rho * scale**-0.402, max(full.rho, 0.02)),
+        )
+
+    def blind_to(self, stays: Sequence[int]) -> str:
+        """A sentence if some stay may be too short to be seen, with settings that would help.
+
+        Examples
+        --------
+        >>> DetectionConfig().blind_to([500, 400])
+        ''
+        >>> print(DetectionConfig().blind_to([60, 60]).replace(": ", "\\n"))
+        a stay of 60 steps is short for a detector with a window of 50, which needs about 150
+        --detection.window 15 --detection.burn-in 45 needs about 45
+        """
+        window = self.resolved().window
+        if len(stays) < 2 or min(stays) >= 3 * window:
+            return ""
+        less = max(5, min(15, min(stays) // 3))
+        return (
+            f"a stay of {min(stays)} steps is short for a detector with a window of {window}, "
+            f"which needs about {3 * window}: --detection.window {less} "
+            f"--detection.burn-in {3 * less} needs about {3 * less}"
         )

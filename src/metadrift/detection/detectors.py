@@ -26,7 +26,7 @@ class Change:
 
 
 class ChangeDetector(ABC):
-    """Reads one vector a step, from step 0, and says when the domain has changed.
+    """Reads one vector per step, from step 0, and says when the domain has changed.
 
     `statistic` and `threshold` are those of the last step, nan before they exist.
     """
@@ -40,7 +40,7 @@ class ChangeDetector(ABC):
     def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
         """Take in the next vector [D]."""
         vector = np.asarray(embedding, np.float64)
-        # One product instead of a look at each number; it may overflow, so a doubt is looked into.
+        # One product instead of a check of each number; it may overflow, so `_check` decides then.
         if vector.ndim != 1 or len(vector) != self._length or not math.isfinite(vector.dot(vector)):
             self._check(vector[None])
         return self._take(vector)

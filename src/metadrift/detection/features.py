@@ -1,4 +1,4 @@
-"""What a detector sees of a task batch: one float64 vector a step.
+"""What a detector sees of a task batch: one float64 vector per step.
 
 All of them look at support images only. A vector need not be scaled: the detectors standardise
 each dimension themselves.
@@ -6,6 +6,7 @@ each dimension themselves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.projection import Projection
-from metadrift.errors import MetadriftError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.randomness import Purpose, generator, torch_generator
 from metadrift.tasks import TaskBatch
 
@@ -41,6 +42,12 @@ class FeatureExtractor(Protocol):
 def make_features(config: DetectionConfig, channels: int) -> FeatureExtractor:
     """The extractor that `config.features` names, for images of 1 or 3 channels."""
     config = config.resolved()
+    if config.context:
+        if config.features == "paper_z":
+            raise UsageError(
+                "the paper's z has no room for a context: leave --detection.context out"
+            )
+        return WithContext(make_features(replace(config, context=False), channels))
     network = NetworkFeatures(config.feature_dim, config.seed)
     if config.features == "network":
         return network
@@ -160,6 +167,29 @@ class BothFeatures:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
+
+
+class WithContext:
+    """Other features, and the mean of the tasks' contexts beside them."""
+
+    def __init__(self, features: FeatureExtractor) -> None:
+        self.features = features
+        self.uses_embedding = features.uses_embedding
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        if tasks.context is None:
+            raise MetadriftError(
+                "detection shall look at the tasks' context, but these tasks have none: give "
+                "TaskBatch a context, or leave --detection.context out"
+            )
+        context = tasks.context.detach().to("cpu", torch.float64).mean(0).numpy()
+        return np.concatenate([self.features(tasks, embedding), context])
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.features.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.features.load_state_dict(state)
 
 
 class PaperFeatures:

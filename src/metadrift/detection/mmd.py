@@ -1,4 +1,4 @@
-"""The two-window MMD^2 U-statistic of a stream, kept exactly, in O(B) kernel evaluations a step."""
+"""The two-window MMD^2 U-statistic of a stream, exact, with O(B) kernel evaluations per step."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _PATIENCE = timedelta(minutes=30)  # for what may differ: start, checkpoints, ev
 
 
 class Group:
-    """One process alone: every exchange gives back what it was given, to the bit.
+    """A single process: every exchange returns what it was given, to the bit.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes the run's folder."""
+        """True in the process that writes the run's folder."""
         return self.rank == 0
 
     def share(self, n: int) -> slice:
@@ -94,7 +94,7 @@ class Group:
         return [int(number) for number in self.gather([mine])[0]]
 
     def wait(self) -> None:
-        """Until all processes are here, however long one of them reads or writes."""
+        """Wait until all processes are here, however long one of them reads or writes."""
 
     def sum_(self, tensor: Tensor) -> None:
         """The one exchange that all others are made of: the sum over processes, in place."""

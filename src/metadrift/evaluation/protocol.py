@@ -17,9 +17,9 @@ from metadrift.learners.base import MetaLearner
 from metadrift.learners.outcome import accuracy_of
 from metadrift.randomness import Purpose, generator
 
-TASKS = 750  # a domain, as in the paper's section 5
+TASKS = 750  # per domain, as in the paper's section 5
 _BLOCK = 50  # tasks drawn together
-_BYTES_A_PASS = 1 << 28  # of the widest layer of a forward pass: 256 MB
+_BYTES_PER_PASS = 1 << 28  # of the widest layer of a forward pass: 256 MB
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ def evaluate(
     seed
         Which tasks; the same seed gives every learner the same ones.
     batch
-        Tasks a forward pass; by default what fits 256 MB in the widest layer.
+        Tasks per forward pass; by default what fits 256 MB in the widest layer.
     half_width
         Stop with a domain as soon as the half width of its 95 % interval is at most this share of
         1. It is looked at after every 50 tasks, so all learners meet the first of the same tasks.
     progress
-        Told the number of tasks done after each forward pass.
+        Called with the number of tasks done after each forward pass.
     group
         Processes that divide the tasks; every one of them gets the whole result.
     """
@@ -108,7 +108,7 @@ def evaluation_tasks(
     tasks are the first of more, so accuracies over different numbers of tasks share them.
     """
     if tasks < 1:
-        raise UsageError(f"an evaluation needs at least one task a domain, not {tasks}")
+        raise UsageError(f"an evaluation needs at least one task per domain, not {tasks}")
     g = sampler.geometry
     key = zlib.crc32(domain.encode()), g.ways, g.shots, g.queries
     blocks = [
@@ -145,7 +145,7 @@ class _Scorer:
         every = np.zeros(len(rows))
         mine = every[self.group.rank :: self.group.size]
         rows = rows[self.group.rank :: self.group.size]
-        step = self.batch or self._tasks_a_pass(sampler)
+        step = self.batch or self._tasks_per_pass(sampler)
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
             mine[some] = self._pass(sampler, rows[some])
@@ -163,7 +163,7 @@ class _Scorer:
             )
         return accuracy_of(logits).double().cpu().numpy()
 
-    def _tasks_a_pass(self, sampler: TaskSampler) -> int:
+    def _tasks_per_pass(self, sampler: TaskSampler) -> int:
         size = 2 if self.learner.precision == "bf16" else self.weight.element_size()
         an_image = 64 * sampler.pack.image_size**2 * size
-        return max(1, _BYTES_A_PASS // (an_image * sampler.geometry.images_per_task))
+        return max(1, _BYTES_PER_PASS // (an_image * sampler.geometry.images_per_task))

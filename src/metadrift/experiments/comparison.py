@@ -1,4 +1,4 @@
-"""The result of a comparison: one row a variant, and its paired difference to the reference."""
+"""The result of a comparison: one row per variant, with its paired difference to the reference."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
-from metadrift.experiments.grid import Cell, Grid, parse_grid
+from metadrift.experiments.grid import Cell, Grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import mark_of
 from metadrift.runs.folder import is_unused, refuse_other_result
 from metadrift.runs.resolve import FREE, refuse_difference, resolved
 from metadrift.storage.files import write_json
 from metadrift.storage.reading import read_json
+from metadrift.storage.tables import from_table
 
 
 def gather(grid: Grid, folder: Path) -> dict[str, Any]:
@@ -49,6 +50,9 @@ def _result_of(cell: Cell, file: Path) -> dict[str, Any]:
     """A run's summary, which must be of its cell's settings."""
     summary = read_json(file)
     if "settings" in summary:  # earlier versions did not say
+        before, now = {"precision": summary.get("precision")}, {"precision": cell.config.precision}
+        way_out = f"choose another --name, or remove {file.parent}"
+        refuse_difference(str(file.parent), before, now, way_out)
         try:
             benchmark = plan(cell.config)
         except MetadriftError:  # the benchmark's own file is gone, so nobody can say
@@ -64,7 +68,7 @@ def refuse_other_grid(grid: Grid, folder: Path) -> None:
     saved = saved_grid(folder)
     if all(is_unused(folder / cell.name) for cell in saved.cells()):
         return
-    before, now = (_flat(one.settings or {}) for one in (saved, grid))
+    before, now = (_flat(one.settings) for one in (saved, grid))
     way_out = f"choose another --name, or remove {folder}"
     refuse_difference(str(folder), before, now, way_out)
 
@@ -79,12 +83,7 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 def saved_grid(folder: Path) -> Grid:
     """What the comparison in a folder compares."""
     file = folder / "grid.json"
-    saved = read_json(file)
-    try:
-        rows = [{"name": name, **settings} for name, settings in saved["variants"].items()]
-    except (KeyError, AttributeError, TypeError):
-        raise MetadriftError(f"{file} does not say which variants are compared") from None
-    return parse_grid({**saved, "variants": rows}, str(file), folder.name)
+    return from_table(Grid, read_json(file), str(file))
 
 
 def _row(
@@ -113,6 +112,7 @@ def _row(
         "shots": shots,
         "mark": mark_of(first["method"], first["oracle"]),
         "fresh": first.get("fresh", "not recorded"),
+        "precision": first.get("precision", "not recorded"),
         "seeds": list(ours),
         "accuracy": asdict(over_seeds(list(accuracy.values()))),
         "per_domain": domains,

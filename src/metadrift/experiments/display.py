@@ -12,10 +12,11 @@ from metadrift.storage.progress import Board, duration
 
 
 class ComparisonDisplay:
-    """Is handed all runs again and again; the time left follows from the steps done since."""
+    """Call it with all runs again and again. The time left follows from the steps done since."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._board = Board(("run", "state", "step", "accuracy %"), right=("step",), quiet=quiet)
+        self.say = self._board.say
         self._start = time.monotonic()
         self._before: int | None = None  # steps that earlier commands did
         self._said: Counter[str] = Counter()
@@ -29,10 +30,10 @@ class ComparisonDisplay:
 
     def close(self, runs: list[Progress]) -> None:
         self._board.close()
-        self._board.say(counts(runs))
+        self.say(counts(runs))
 
     def _lines(self, runs: list[Progress], due: bool) -> Iterable[str]:
-        """At once when a run begins or ends, and now and then in between."""
+        """One line at once when a run begins or ends, and every 15 seconds in between."""
         states = Counter(run.state for run in runs)
         if not due and states == self._said:
             return []

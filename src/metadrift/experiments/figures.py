@@ -37,11 +37,11 @@ def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
 
 
 def variance_curve(grid: Grid, folder: Path) -> list[list[str]]:
-    """A row a measured step of each variant, mean over the seeds that have it."""
+    """One row per measured step of each variant, mean over the seeds that have it."""
     found: dict[tuple[Any, ...], list[list[float]]] = defaultdict(list)
     for cell in grid.cells():
-        for event in read_lines(folder / cell.name / "events.jsonl"):
-            if event["event"] == "variance":
+        for event in read_lines(folder / cell.name / "events.jsonl", damaged=[]):
+            if event.get("event") == "variance":
                 key = (cell.learner, cell.shots, cell.variant, event["step"])
                 # Runs of earlier versions did not measure the least.
                 found[key].append([event.get(name, nan) for name in ("uniform", "pets", "least")])

@@ -1,6 +1,6 @@
 """A comparison: variants x learners x shots x seeds on one benchmark, as a list of runs.
 
-A variant is a method, or a method with settings of its own. In a TOML file:
+A variant is a method with settings. In a TOML file:
 
     title = "What PETS brings"
     shots = [1, 5]
@@ -21,25 +21,28 @@ A variant is a method, or a method with settings of its own. In a TOML file:
 
 Three more keys are for numbers that were published: `published` (a list of variant, learner, shots,
 mean and half_width in percent; they stand beside ours in the table), `source` (where they are from)
-and `notes` (sentences below the table). `[against]` gives a variant a reference of its own.
+and `notes` (sentences below the table). `[against]` gives a variant another reference.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from metadrift import registry
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.runs.config import RunConfig, from_table, to_toml
+from metadrift.runs.config import RunConfig, to_toml
+from metadrift.storage.files import plain
+from metadrift.storage.reading import parse_toml, read_toml
+from metadrift.storage.tables import did_you_mean, from_table
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a comparison and where it stands in the table."""
+    """One run of a comparison, and its place in the table."""
 
     variant: str
     learner: str
@@ -50,8 +53,8 @@ class Cell:
     @property
     def name(self) -> str:
         """The run's folder."""
-        plain = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.variant)
-        return f"{plain}-{self.learner}-{self.shots}shot-seed{self.seed}"
+        safe = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.variant)
+        return f"{safe}-{registry.short(self.learner)}-{self.shots}shot-seed{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,15 @@ class Grid:
 
     title: str
     variants: dict[str, dict[str, Any]]
-    learners: Sequence[str] = ("protonet",)
-    shots: Sequence[int] = (1,)
-    seeds: Sequence[int] = (0, 1, 2)
+    learners: tuple[str, ...] = ("protonet",)
+    shots: tuple[int, ...] = (1,)
+    seeds: tuple[int, ...] = (0, 1, 2)
     reference: str | None = None
-    settings: dict[str, Any] | None = None
-    against: dict[str, str] | None = None
-    published: Sequence[Published] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    against: dict[str, str] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
     source: str = ""
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed within a row of the table; wrong settings are refused here."""
@@ -104,7 +107,7 @@ class Grid:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise MetadriftError(f"two runs of the comparison have the name {sorted(twice)[0]!r}")
-        for reference in (self.reference, *(self.against or {}).values()):
+        for reference in (self.reference, *self.against.values()):
             if reference is not None and reference not in self.variants:
                 known = ", ".join(self.variants)
                 raise MetadriftError(f"the reference {reference!r} is not among {known}")
@@ -112,7 +115,7 @@ class Grid:
 
     def reference_of(self, variant: str) -> str | None:
         """What the variant's difference is taken to; None for a reference itself."""
-        reference = (self.against or {}).get(variant, self.reference)
+        reference = self.against.get(variant, self.reference)
         return None if reference == variant else reference
 
     def selected(
@@ -127,7 +130,7 @@ class Grid:
             if name not in self.variants:
                 known = ", ".join(map(repr, self.variants))
                 raise UsageError(f"there is no variant {name!r}; there are {known}")
-        against = {a: b for a, b in (self.against or {}).items() if a in names and b in names}
+        against = {a: b for a, b in self.against.items() if a in names and b in names}
         shots = self.shots if shots is None else shots
         return replace(
             self,
@@ -140,50 +143,28 @@ class Grid:
         )
 
     def _config(self, variant: str, learner: str, shots: int, seed: int) -> RunConfig:
-        table = merged(self.settings or {}, self.variants[variant])
+        table = merged(self.settings, self.variants[variant])
         table = merged(table, {"learner": learner, "shots": shots, "seed": seed})
-        return from_table(table, f"variant {variant!r}")
+        return from_table(RunConfig, table, f"variant {variant!r}")
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "variants": self.variants,
-            "learners": list(self.learners),
-            "shots": list(self.shots),
-            "seeds": list(self.seeds),
-            "reference": self.reference,
-            "settings": self.settings or {},
-            "against": self.against or {},
-            "published": [asdict(row) for row in self.published],
-            "source": self.source,
-            "notes": list(self.notes),
-        }
+        """The comparison as grid.json holds it."""
+        return dict(plain(asdict(self)))
 
 
 def settings_of(config: RunConfig) -> dict[str, Any]:
     """The settings of a configuration as a table, without what a grid sets itself."""
-    table = _placed(tomllib.loads(to_toml(config)), Path())
+    table = _placed(parse_toml(to_toml(config), "settings"), Path())
     return {k: v for k, v in table.items() if k not in ("method", "learner", "shots", "seed")}
 
 
 def load_grid(path: Path) -> Grid:
-    """Read a comparison from its TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise MetadriftError(f"comparison {path} cannot be read: {error}") from None
-    settings, variants = table.get("settings"), table.get("variants")
-    if isinstance(settings, dict):
-        table["settings"] = _placed(settings, path.parent)
-    if isinstance(variants, list):
-        rows = [_placed(row, path.parent) if isinstance(row, dict) else row for row in variants]
-        table["variants"] = rows
-    return parse_grid(table, str(path), path.stem)
+    """Read a comparison from its TOML file; paths in its settings count from the file's place."""
+    return parse_grid(read_toml(path), str(path), path.stem, path.parent)
 
 
 def _placed(settings: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Settings whose paths, which count from `base`, hold from anywhere."""
+    """Settings with absolute paths; `base` is the folder that they count from."""
     benchmark, data = settings.get("benchmark"), settings.get("data")
     found = dict(settings)
     if isinstance(benchmark, str) and benchmark.endswith(".toml"):
@@ -193,55 +174,31 @@ def _placed(settings: dict[str, Any], base: Path) -> dict[str, Any]:
     return found
 
 
-def parse_grid(table: dict[str, Any], where: str, title: str) -> Grid:
-    """A comparison from its table."""
-    known = {"title", "learners", "shots", "seeds", "reference", "settings", "variants"}
-    known |= {"against", "published", "source", "notes"}
-    unknown = set(table) - known
-    if unknown:
-        raise MetadriftError(f"comparison {where}: unknown key {sorted(unknown)[0]!r}")
+@dataclass(frozen=True)
+class _Rows:
+    """The `[[variants]]` of the file."""
+
+    variants: tuple[dict[str, Any], ...] = ()
+
+
+def parse_grid(table: dict[str, Any], where: str, title: str, base: Path | None = None) -> Grid:
+    """A comparison from its table; `base` is the folder that paths in settings count from."""
+    where = f"comparison {where}"
+    rows = from_table(_Rows, {"variants": table.get("variants", [])}, where).variants
     variants: dict[str, dict[str, Any]] = {}
-    rows = table.get("variants", [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise MetadriftError(f"comparison {where}: variants must be [[variants]] tables")
     for row in rows:
-        settings = dict(row)
-        name = settings.pop("name", settings.get("method"))
+        settings = dict(row) if base is None else _placed(row, base)
+        method = settings.get("method")
+        name = settings.pop("name", registry.short(method) if isinstance(method, str) else None)
         if not isinstance(name, str) or name in variants:
-            raise MetadriftError(f"comparison {where}: each variant needs a name of its own")
+            raise MetadriftError(f"{where}: each variant needs a `name` that no other has")
         variants[name] = settings
-    for key, kind in (("learners", str), ("shots", int), ("seeds", int), ("notes", str)):
-        values = table.get(key, [])
-        if not isinstance(values, list) or not all(type(v) is kind for v in values):
-            raise MetadriftError(f"comparison {where}: {key} must be a list of {kind.__name__}")
-    for key in ("settings", "against"):
-        if not isinstance(table.get(key, {}), dict):
-            raise MetadriftError(f"comparison {where}: {key} must be a table")
-    return Grid(
-        title=str(table.get("title", title)),
-        variants=variants,
-        learners=tuple(table.get("learners", ["protonet"])),
-        shots=tuple(table.get("shots", [1])),
-        seeds=tuple(table.get("seeds", [0, 1, 2])),
-        reference=table.get("reference"),
-        settings=table.get("settings", {}),
-        against=table.get("against", {}),
-        published=_published(table.get("published", []), variants, where),
-        source=str(table.get("source", "")),
-        notes=tuple(table.get("notes", [])),
-    )
-
-
-def _published(rows: Any, variants: dict[str, Any], where: str) -> tuple[Published, ...]:
-    kinds = {"variant": str, "learner": str, "shots": int, "mean": float, "half_width": float}
-    for number, row in enumerate(rows if isinstance(rows, list) else [rows], 1):
-        fits = isinstance(row, dict) and {key: type(value) for key, value in row.items()} == kinds
-        if not fits or row["variant"] not in variants:
-            raise MetadriftError(
-                f"comparison {where}: published row {number} needs a variant of the comparison, "
-                "a learner, shots, mean and half_width (numbers with a point, in percent)"
-            )
-    return tuple(Published(**row) for row in rows)
+    grid = from_table(Grid, {"title": title, **table, "variants": variants}, where)
+    for number in grid.published:
+        if number.variant not in variants:
+            hint = did_you_mean(number.variant, variants)
+            raise MetadriftError(f"{where}: published: no variant {number.variant!r}{hint}")
+    return grid if base is None else replace(grid, settings=_placed(grid.settings, base))
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from metadrift import registry
 from metadrift.experiments.progress import (
     Progress,
     as_interrupt,
@@ -19,6 +20,7 @@ from metadrift.experiments.progress import (
     read_progress,
     write_config,
 )
+from metadrift.storage.files import open_without_links
 
 
 def cores() -> int:
@@ -30,7 +32,7 @@ def core_shares(workers: int) -> list[list[int]]:
     """The cores of each worker; empty lists where the system cannot pin processes.
 
     Schedulers sometimes put several busy processes on one core and leave another idle, so every
-    worker stays on cores of its own. With more workers than cores, workers share cores in turn.
+    worker stays on its cores. With more workers than cores, workers share cores in turn.
 
     Examples
     --------
@@ -64,7 +66,7 @@ def run_locally(
     cores (see `core_shares`) and as many threads, unless the run's own settings name a number.
     """
     waiting = [entry for entry in table if entry.state == "waiting"]
-    # Asked to stop, this process must live on until its runs have saved themselves.
+    # When asked to stop, this process waits until its runs have saved themselves.
     with as_interrupt(signal.SIGTERM):
         _work(waiting, folder, core_shares(workers), lambda: show(table), poll)
 
@@ -101,7 +103,7 @@ def _work(
             show()
     finally:
         for run in running:
-            run.process.terminate()  # it saves itself and ends
+            run.process.terminate()  # it saves a checkpoint and ends
         for run in running:
             run.process.wait()
 
@@ -110,9 +112,10 @@ def _begin(entry: Progress, folder: Path, cores: list[int]) -> subprocess.Popen[
     threads = entry.cell.config.threads or len(cores) or 1
     home = write_config(entry, folder, threads)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    with open(home / "log.txt", "ab") as log:
+    plugins = ["--plugin", *registry.allowed()] if registry.allowed() else []
+    with open_without_links(home / "log.txt", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "metadrift", "resume", str(home), "--json"],
+            [sys.executable, "-m", "metadrift", "resume", str(home), "--json", *plugins],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -126,7 +129,7 @@ def _begin(entry: Progress, folder: Path, cores: list[int]) -> subprocess.Popen[
 
 def _end(entry: Progress, folder: Path, code: int) -> None:
     if code == 0 and is_finished(entry.cell, folder):
-        entry.state = "done"
+        entry.state, entry.step = "done", entry.steps
         return
     entry.state = "failed"
     said = (folder / entry.cell.name / "log.txt").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Runs as tasks of a Ray cluster: one task a run, on whichever machine has room.
+"""Runs as tasks of a Ray cluster: one task per run, on any machine with room.
 
 The comparison's folder lies on a file system that all machines share, under the same path. A run
 whose machine is lost is started again on another one and goes on from its last checkpoint there.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from metadrift import registry
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.progress import (
     Progress,
@@ -22,7 +23,7 @@ from metadrift.experiments.progress import (
 )
 from metadrift.runs.config import RunConfig
 
-RETRIES = 10  # machines that a run may lose
+RETRIES = 10  # how often a run may lose its machine
 _LET_GO = 120.0  # seconds until a process on a lost machine has surely ended
 _SAVE = 60.0  # seconds in which a run that is asked to stop writes its checkpoint
 
@@ -59,7 +60,7 @@ def _work(
                 config, threads = entry.cell.config, entry.cell.config.threads or 1
                 home = write_config(entry, folder, threads)
                 task = start.options(name=entry.cell.name, **_resources(config))
-                pending[task.remote(str(home), threads)] = entry
+                pending[task.remote(str(home), threads, registry.allowed())] = entry
         while pending:
             ended, _ = ray.wait(list(pending), timeout=poll)
             for entry in pending.values():
@@ -71,28 +72,24 @@ def _work(
             show()
     except KeyboardInterrupt:
         for reference in pending:
-            ray.cancel(reference)  # it saves itself and ends
+            ray.cancel(reference)  # it saves a checkpoint and ends
         ray.wait(list(pending), num_returns=len(pending), timeout=_SAVE)
         raise
 
 
-def _run(home: str, threads: int) -> str:
+def _run(home: str, threads: int, plugins: list[str]) -> str:
     """In a worker: begin the run or go on with it; gives the reason when it fails."""
     import torch
 
     from metadrift.learners.allocator import keep_freed_memory
-    from metadrift.runs.folder_lock import LOCK
     from metadrift.runs.loop import go_on
-    from metadrift.storage.lock import lock
 
     torch.set_num_threads(threads)
+    registry.allow(*plugins)
     keep_freed_memory()  # the worker's process is the run's own
-    folder = Path(home)
     try:
         # A worker outlives its lost machine's Ray by some moments, and still holds the folder.
-        with lock(folder / LOCK, f"{folder} is being run", patience=_LET_GO):
-            pass
-        go_on(folder, quiet=True)
+        go_on(Path(home), quiet=True, patience=_LET_GO)
     except MetadriftError as error:
         return str(error)
     return ""

@@ -6,7 +6,6 @@ An experiment is a comparison (see grid.py) in `paper/NAME.toml`. What stands in
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -16,6 +15,7 @@ from metadrift.data.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
 from metadrift.runs.config import RunConfig, RunSettings
+from metadrift.storage.reading import parse_toml
 from metadrift.storage.tables import did_you_mean
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
@@ -46,14 +46,14 @@ def load_experiment(name: str) -> Grid:
         hint = hint or f"; there are {', '.join(experiment_names())}"
         raise UsageError(f"the paper has no experiment {name!r}{hint}")
     file = resources.files("metadrift.experiments") / "paper" / f"{name}.toml"
-    return parse_grid(tomllib.loads(file.read_text(encoding="utf-8")), name, name)
+    return parse_grid(parse_toml(file.read_text(encoding="utf-8"), name), name, name)
 
 
 def cost_of(name: str, scale: float, steps_per_s: float | None = None) -> dict[str, Any]:
     """What an experiment is, its runs and its steps; with a speed, the hours too."""
     grid = load_experiment(name)
     runs = len(grid.cells())
-    benchmark = load_benchmark((grid.settings or {})["benchmark"])
+    benchmark = load_benchmark(grid.settings["benchmark"])
     steps = runs * benchmark.scaled(scale).steps
     cost = {"name": name, "title": grid.title, "source": grid.source, "runs": runs, "steps": steps}
     return cost if steps_per_s is None else {**cost, "hours": steps / steps_per_s / 3600}

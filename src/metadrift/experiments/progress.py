@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from metadrift.errors import MetadriftError
 from metadrift.experiments.grid import Cell
 from metadrift.runs.config import RunConfig
 from metadrift.runs.folder import (
@@ -16,7 +17,7 @@ from metadrift.runs.folder import (
     refuse_other_run,
     write_settings,
 )
-from metadrift.runs.folder_lock import folder_lock
+from metadrift.runs.folder_lock import folder_lock, refuse_links
 from metadrift.runs.prepare import prepared
 from metadrift.runs.record import read_last_line
 from metadrift.streams import Benchmark
@@ -36,7 +37,7 @@ class Progress:
 
     @property
     def steps(self) -> int:
-        """How many there are in all."""
+        """All steps of the run."""
         return self.benchmark.steps
 
 
@@ -70,8 +71,11 @@ def is_finished(cell: Cell, folder: Path) -> bool:
 
 
 def write_config(entry: Progress, folder: Path, threads: int) -> Path:
-    """Put the settings into the run's folder, unless it has begun; gives the folder."""
+    """Write the settings into the run's folder unless the run has begun; returns the folder."""
     home = folder / entry.cell.name
+    if home.is_symlink():
+        raise MetadriftError(f"{home} is a link; remove it, or choose another --name")
+    refuse_links(home)
     if is_unused(home):
         config = replace(entry.config, threads=entry.cell.config.threads or threads)
         with folder_lock(home):

@@ -11,6 +11,7 @@ from metadrift.experiments.display import ComparisonDisplay
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import run_locally
 from metadrift.experiments.on_ray import run_on_ray
+from metadrift.experiments.precision import settled
 from metadrift.experiments.progress import Progress, progress_of_all
 from metadrift.experiments.table import markdown
 from metadrift.storage.files import write_atomically, write_json
@@ -33,12 +34,15 @@ def run_grid(
 
     The folder then holds comparison.json and table.md.
     """
-    cells = grid.cells()
+    display = ComparisonDisplay(quiet)
+    here = engine.ray_address is None
+    grid, notes = settled(grid, folder, here)
     refuse_other_grid(grid, folder)
-    runs = progress_of_all(cells, folder, here=engine.ray_address is None)
+    runs = progress_of_all(grid.cells(), folder, here)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "grid.json", grid.to_json())
-    display = ComparisonDisplay(quiet)
+    for note in notes:
+        display.say(note)
     if engine.ray_address is None:
         run_locally(runs, folder, engine.workers, display)
     else:

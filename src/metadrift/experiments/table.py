@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 COLUMNS = ["learner", "shots", "variant", "accuracy %", "to reference"]
@@ -12,7 +13,7 @@ VARIANCE = "variance PETS/uniform"
 
 
 def columns_of(result: dict[str, Any]) -> list[str]:
-    """The headings: those of every comparison, and those that only some have."""
+    """The headings; some columns are only there when a row has a value for them."""
     columns = list(COLUMNS)
     if _any(result, "published"):
         columns.insert(4, PUBLISHED)
@@ -22,7 +23,7 @@ def columns_of(result: dict[str, Any]) -> list[str]:
 
 
 def rows_of(result: dict[str, Any]) -> list[list[str]]:
-    """One row a variant, the cells as text, in the order of `columns_of`."""
+    """One row per variant, the cells as text, in the order of `columns_of`."""
     columns = columns_of(result)
     found = []
     for row in result["rows"]:
@@ -44,7 +45,7 @@ def rows_of(result: dict[str, Any]) -> list[list[str]]:
 
 
 def notes_of(result: dict[str, Any]) -> list[str]:
-    """What ± and the differences are, where there are some, and the comparison's own notes."""
+    """What ± and the differences mean, if there are any, and the comparison's own notes."""
     notes = []
     if any(row["accuracy"]["seeds"] > 1 for row in result["rows"]):
         notes.append("± is half of Student's 95 % interval over seeds")
@@ -55,32 +56,45 @@ def notes_of(result: dict[str, Any]) -> list[str]:
         if any(pair["seeds"] > 1 for pair in pairs):
             how = "paired by seed, with Student's 95 % interval"
         notes.append(f"differences are to {to}, {how}")
-    notes += fresh_notes({row["variant"]: row["fresh"] for row in result["rows"]})
+    fresh = {row["variant"]: row["fresh"] for row in result["rows"]}
+    precision = {row["variant"]: row["precision"] for row in result["rows"]}
+    notes += notes_on("fresh tasks", fresh) + precision_notes(precision)
     return notes + list(result.get("notes", []))
 
 
-def fresh_notes(variants: dict[str, str]) -> list[str]:
-    """Which tasks were fresh in which variant; methods are compared fairly where it is the same.
+def notes_on(what: str, variants: Mapping[str, str]) -> list[str]:
+    """What each variant had of something that should be the same for a fair comparison.
 
     Examples
     --------
-    >>> fresh_notes({"reservoir": "none", "joint": "none"})
+    >>> notes_on("fresh tasks", {"reservoir": "none", "joint": "none"})
     ['fresh tasks: none, in every variant']
-    >>> fresh_notes({"reservoir": "none", "joint": "replayed only"})
-    ['fresh tasks differ. none: reservoir', 'replayed only: joint']
+    >>> notes_on("precision", {"reservoir": "float32", "quick": "bf16"})
+    ['not the same in all variants, precision: float32 in reservoir; bf16 in quick']
     """
     names: dict[str, list[str]] = {}
-    for variant, fresh in variants.items():
-        names.setdefault(fresh, []).append(variant)
+    for variant, value in variants.items():
+        names.setdefault(value, []).append(variant)
     if len(names) == 1:
-        return [f"fresh tasks: {fresh}, in every variant" for fresh in names]
-    first, *others = [f"{fresh}: {', '.join(those)}" for fresh, those in names.items()]
-    return [f"fresh tasks differ. {first}", *others]
+        return [f"{what}: {value}, in every variant" for value in names]
+    each = "; ".join(f"{value} in {', '.join(those)}" for value, those in names.items())
+    return [f"not the same in all variants, {what}: {each}"] if names else []
+
+
+def precision_notes(variants: Mapping[str, str]) -> list[str]:
+    """What the variants were computed in, unless all of it was float32.
+
+    Examples
+    --------
+    >>> precision_notes({"reservoir": "float32", "joint": "float32"})
+    []
+    """
+    return [] if set(variants.values()) <= {"float32"} else notes_on("precision", variants)
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The table, its notes, and below it accuracy and share of memory by domain."""
-    parts = [_table(columns_of(result), rows_of(result))]
+    parts = [markdown_table(columns_of(result), rows_of(result))]
     parts += [f"{note}\n" for note in notes_of(result)]
     names = list(result["rows"][0]["per_domain"]) if result["rows"] else []
     by_domain = [
@@ -88,9 +102,9 @@ def markdown(result: dict[str, Any]) -> str:
         + [percent((row["per_domain"].get(name) or {}).get("mean")) for name in names]
         for row in result["rows"]
     ]
-    parts.append(_table(["learner", "shots", "variant", *names], by_domain))
+    parts.append(markdown_table(["learner", "shots", "variant", *names], by_domain))
     if _any(result, "shares"):
-        parts += ["Share of memory, %:\n", _table(*shares_table(result))]
+        parts += ["Share of memory, %:\n", markdown_table(*shares_table(result))]
     return "\n".join(parts)
 
 
@@ -150,6 +164,17 @@ def _any(result: dict[str, Any], key: str) -> bool:
     return any(row.get(key) is not None for row in result["rows"])
 
 
-def _table(columns: list[str], rows: list[list[str]]) -> str:
+def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
+    """Headings and cells as Markdown; a name cannot break out of its cell.
+
+    Examples
+    --------
+    >>> print(markdown_table(["variant", "%"], [["a|b", "50.0"]]), end="")
+    | variant | % |
+    | --- | --- |
+    | a\\|b | 50.0 |
+    """
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    cells = [[" ".join(cell.split()) for cell in line] for line in lines]
+    marks = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
+    return "".join("| " + " | ".join(c.translate(marks) for c in row) + " |\n" for row in cells)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
 from metadrift.learners.normalisation import Normalisation, TaskNorm
 from metadrift.learners.normpool import norm_pool_relu
+from metadrift.learners.own_weights import OwnBlock, side_by_side, task_by_task
 
 
 class ConvNet(nn.Module):
@@ -52,23 +51,17 @@ class ConvNet(nn.Module):
     def forward_each(self, weights: dict[str, Tensor], images: Tensor, twice: bool) -> Tensor:
         """[T*N, 3, H, W] through weights [T, ...] of each task's own, by name: [T, N, D].
 
-        The tasks lie side by side in the channels, so that one grouped convolution serves all.
-        `twice` says whether it will be differentiated twice: on a CPU that is faster with the
-        channels outermost, everything else with them innermost.
+        `twice` says whether it will be differentiated twice.
         """
-        T = len(next(iter(weights.values())))
-        x = images.reshape(T, -1, *images.shape[1:]).transpose(0, 1).flatten(1, 2)
-        layout = torch.contiguous_format if twice else torch.channels_last
-        x = x.contiguous(memory_format=layout)
+        blocks: list[OwnBlock] = []
         for b, block in enumerate(self.blocks):
             assert isinstance(block, _Block)
-            conv, weight, bias = (
-                weights[f"blocks.{b}.{name}"]
-                for name in ("conv.weight", "norm.weight", "norm.bias")
-            )
-            x = F.conv2d(x, conv.flatten(0, 1), padding=1, groups=T)
-            x = F.relu(F.max_pool2d(block.norm.forward_each(x, weight, bias), 2))
-        return x.reshape(len(x), T, -1).transpose(0, 1)
+            names = (f"blocks.{b}.{name}" for name in ("conv.weight", "norm.weight", "norm.bias"))
+            filters, weight, bias = (weights[name] for name in names)
+            blocks.append((block.norm, filters, weight, bias))
+        tasks = len(filters)
+        through = task_by_task if images.device.type == "cpu" and not twice else side_by_side
+        return through(blocks, images, tasks).reshape(tasks, len(images) // tasks, -1)
 
 
 class _Block(nn.Module):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners.normalisation import Normalisation, keep_tasks_apart, task_norms
 from metadrift.learners.outcome import Outcome
+from metadrift.learners.wider import circle, with_other_classes
 from metadrift.tasks import TaskBatch
 
 Precision = Literal["float32", "bf16"]
@@ -40,6 +41,14 @@ class MetaLearner(nn.Module):
     """
 
     precision: Precision = "float32"
+    most_blocks: ClassVar[int] = 4
+    """The depth of the built-in backbone for large images."""
+    usual_filters: ClassVar[int] = 64
+    """The width of the built-in backbone."""
+    has_head: ClassVar[bool] = False
+    """True if it is made for tasks of so many ways: it then takes `ways` and `generator` too."""
+    Options: ClassVar[type | None] = None
+    """A dataclass of a plug-in's own settings; the learner is then made with `options=`."""
 
     def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
         super().__init__()
@@ -51,8 +60,8 @@ class MetaLearner(nn.Module):
         """The rule: features of support [T, n, D] and query [T, m, D] to logits [T, m, ways].
 
         `labels` (int64 [n], 0 to ways - 1) says which class each support row belongs to, in every
-        task. Classes may have different numbers of rows and must count the same all the same:
-        `class_means` and `class_shares` see to that.
+        task. Classes may have different numbers of rows and must still count the same:
+        `class_means` and `class_shares` do that.
         """
         raise NotImplementedError(
             f"{type(self).__name__} needs a method logits(support, labels, query, ways)"
@@ -71,10 +80,28 @@ class MetaLearner(nn.Module):
         known, asked = features[:, :n], features[:, n:]
         return self.logits(known, labels, asked, ways), known, asked
 
-    def forward(self, tasks: TaskBatch) -> Outcome:
-        """Loss, logits, embedding and importance of every task."""
+    def forward(self, tasks: TaskBatch, groups: Sequence[int] | None = None) -> Outcome:
+        """Loss, logits, embedding and importance of every task.
+
+        With `groups`, one number per task, a query must also be told from the classes of the other
+        tasks that have the same number.
+        """
         labels, ways = tasks.support_labels, tasks.geometry.ways
-        return Outcome.of(*self.answer(tasks.support, labels, tasks.query, ways))
+        if groups is None or len(set(groups)) == len(groups):
+            return Outcome.of(*self.answer(tasks.support, labels, tasks.query, ways))
+        features = self.features(tasks.support, tasks.query)
+        known, asked = features[:, : len(labels)], features[:, len(labels) :]
+        return Outcome.of(self.wider(tasks, known, asked, groups), known, asked, ways)
+
+    def wider(
+        self, tasks: TaskBatch, known: Tensor, asked: Tensor, groups: Sequence[int]
+    ) -> Tensor:
+        """Logits [T, m, T*ways], a task's own classes first; -inf for those of other groups."""
+        labels, ways = tasks.support_labels, tasks.geometry.ways
+        order, near = circle(torch.tensor(groups).to(known.device, non_blocking=True))
+        every = with_other_classes(known, labels, ways, order, near)
+        logits = self.logits(*every, asked, ways * len(tasks))
+        return logits.masked_fill(~near.repeat_interleave(ways, 1)[:, None], -torch.inf)
 
     def predict(
         self, support: Tensor, labels: Tensor, query: Tensor, *, ways: int | None = None
@@ -117,10 +144,12 @@ class MetaLearner(nn.Module):
             rows: Tensor = self.backbone(self.pixels(*images))
         return with_gradient(self.full(rows).reshape(T, len(rows) // T, -1))
 
-    def mixed(self) -> torch.autocast:
+    def mixed(self) -> AbstractContextManager[object]:
         """Inside, a learner with the precision `bf16` computes its activations in bfloat16."""
-        device = next(self.parameters()).device.type
-        return torch.autocast(device, torch.bfloat16, enabled=self.precision == "bf16")
+        device, bf16 = next(self.parameters()).device.type, self.precision == "bf16"
+        if not bf16 and not torch.amp.is_autocast_available(device):
+            return nullcontext()  # a device that knows no other precision
+        return torch.autocast(device, torch.bfloat16, enabled=bf16)
 
     def full(self, features: Tensor) -> Tensor:
         """Features in the type of the weights: what comes after the network is never bfloat16."""
@@ -164,7 +193,7 @@ def with_gradient(features: Tensor) -> Tensor:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """`auto` takes the accelerator that is there; `cpu`, `cuda` and `mps` insist.
+    """`auto` takes an accelerator if there is one; `cpu`, `cuda` and `mps` must be there.
 
     Examples
     --------

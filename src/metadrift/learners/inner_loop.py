@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -29,6 +31,9 @@ class InnerLoopLearner(MetaLearner):
         Treat the inner gradients as constants: cheaper, and blind to how the weights shape them.
     """
 
+    usual_filters = 48
+    has_head = True
+
     def __init__(
         self,
         backbone: nn.Module,
@@ -52,8 +57,10 @@ class InnerLoopLearner(MetaLearner):
                 f"not inner_steps={self.inner_steps}, inner_lr={self.inner_lr}"
             )
 
-    def forward(self, tasks: TaskBatch) -> Outcome:
+    def forward(self, tasks: TaskBatch, groups: Sequence[int] | None = None) -> Outcome:
         """Refuses tasks of other ways than the head was made for: training must fit it."""
+        if groups is not None:
+            raise MetadriftError("the learner's head is made for the tasks as they are, not wider")
         ways, outputs = tasks.geometry.ways, self.head.out_features
         if ways != outputs:
             raise MetadriftError(

@@ -12,7 +12,7 @@ from metadrift.learners.classes import class_shares
 from metadrift.learners.inner_loop import InnerLoopLearner, linear
 from metadrift.learners.normalisation import adapting, task_norms
 
-Weights = dict[str, Tensor]  # each with a leading dimension of T: one copy a task
+Weights = dict[str, Tensor]  # each with a leading dimension T: one copy per task
 
 
 class MAML(InnerLoopLearner):
@@ -52,7 +52,7 @@ class MAML(InnerLoopLearner):
         # One query has no statistics of its own: it is normalised with the support.
         shared = support.expand(T, *support.shape[1:])
         pixels = self.pixels(query) if m > 1 else self.pixels(shared, query)
-        features = with_gradient(self._features(weights, pixels, second_order)[:, -m:])
+        features = with_gradient(self._features(weights, pixels, False)[:, -m:])
         return linear(weights["head.weight"], weights["head.bias"], features), before, features
 
     def adapted(

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metadrift.errors import UsageError
@@ -73,26 +72,6 @@ class TaskNorm(nn.Module):
         y = torch.addcmul(self.bias - mean * scale, rows, scale).to(x.dtype)
         return y.reshape(x.movedim(1, -1).shape).movedim(-1, 1)
 
-    def forward_each(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Image-major x [N, T*C, H, W], and a weight and bias [T, C] of each task's own.
-
-        In this layout the statistics of each task are those of its channels, which torch's own
-        layer takes, and which can be differentiated twice.
-        """
-        T = len(weight)
-        mean, var, momentum = None, None, 0.0
-        if self.uses_averages:
-            mean, var = (average.flatten().repeat(T) for average in self.averages())
-        elif self.records:
-            # With a momentum of 1 the layer leaves the statistics it found here.
-            mean, var = weight.new_zeros(weight.numel()), weight.new_ones(weight.numel())
-            momentum = 1.0
-        own = not self.uses_averages
-        y = F.batch_norm(x, mean, var, weight.flatten(), bias.flatten(), own, momentum, self.eps)
-        if self.records and mean is not None and var is not None:
-            self._move_averages(mean.view(T, -1).mean(0), var.view(T, -1).mean(0))
-        return y
-
     def rows(self, x: Tensor) -> Tensor:
         """[T*N, C, ...] as [T, M, C]: all positions of all images of a task; a view if it can."""
         return x.movedim(1, -1).reshape(self.tasks, -1, x.shape[1])
@@ -119,14 +98,11 @@ class TaskNorm(nn.Module):
         """Move the running averages towards the mean over tasks of their moments [T, 1, C]."""
         if not self.records:
             return
-        unbiased = count / max(count - 1, 1)
-        self._move_averages(mean.detach().mean((0, 1)), var.detach().mean((0, 1)) * unbiased)
-
-    def _move_averages(self, mean: Tensor, var: Tensor) -> None:
         assert self.running_mean is not None
         assert self.running_var is not None
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(var, self.momentum)
+        unbiased = count / max(count - 1, 1)
+        self.running_mean.lerp_(mean.detach().mean((0, 1)), self.momentum)
+        self.running_var.lerp_(var.detach().mean((0, 1)) * unbiased, self.momentum)
 
 
 def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,7 +150,7 @@ def frozen_statistics(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def adapting(module: nn.Module) -> Iterator[None]:
-    """Inside, every pass uses the task's own statistics and leaves the averages alone."""
+    """Inside, every pass uses the task's own statistics and does not change the averages."""
     norms = task_norms(module)
     try:
         for norm in norms:

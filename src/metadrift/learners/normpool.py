@@ -27,21 +27,41 @@ def norm_pool_relu(x: Tensor, filters: Tensor, norm: TaskNorm) -> Tensor:
     """ReLU(max_pool(norm(conv(x)))), for x [T*N, C, H, W] with the channels innermost."""
     if x.device.type != "cpu":
         return F.relu(F.max_pool2d(norm(F.conv2d(x, filters, padding=1)), 2))
+    y, mean, var = fused_block(x, filters, norm.weight, norm.bias, norm, norm.tasks)
+    norm.record(mean, var, x[:, 0].numel() // norm.tasks)
+    return y
+
+
+def fused_block(
+    x: Tensor, filters: Tensor, weight: Tensor, bias: Tensor, norm: TaskNorm, tasks: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same on a CPU, with other weights than the layers' own, and the moments [T, 1, C]."""
     if torch.is_autocast_enabled("cpu"):
         x = x.to(torch.get_autocast_dtype("cpu"))
-    sign = torch.where(norm.weight < 0, -1.0, 1.0).to(filters.dtype)
-    filters, weight = filters * sign[:, None, None, None], norm.weight * sign
+    sign = rising(weight)
+    filters, weight = filters * sign[:, None, None, None], weight * sign
     if norm.uses_averages:
-        mean, var = (average.flatten() for average in norm.averages())
-        scale = weight * (var + norm.eps).rsqrt()
-        pooled = F.max_pool2d(_convolved(x, filters), 2).permute(0, 2, 3, 1)
-        y = torch.addcmul(norm.bias - mean * sign * scale, pooled, scale).to(x.dtype)
-        return F.relu(y).permute(0, 3, 1, 2)
-    inputs = x, filters, weight, norm.bias, norm.tasks, norm.eps
+        mean, var = norm.averages()
+        y = scaled_relu(_convolved(x, filters), mean[0] * sign, var[0], weight, bias, norm.eps)
+        return y, mean, var
+    inputs = x, filters, weight, bias, tasks, norm.eps
     y, mean, var = cast(tuple[Tensor, ...], _Block.apply(*inputs))  # type: ignore[no-untyped-call]
-    places = len(x) // norm.tasks * x.shape[2] * x.shape[3]
-    norm.record((mean * sign).unsqueeze(1), var.unsqueeze(1), places)
-    return y
+    return y, (mean * sign).unsqueeze(1), var.unsqueeze(1)
+
+
+def rising(weight: Tensor) -> Tensor:
+    """The signs of a layer's weights, by which its filters are turned so that all of them rise."""
+    return torch.where(weight < 0, -1.0, 1.0).to(weight.dtype)
+
+
+def scaled_relu(
+    z: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
+    """ReLU(weight * (max_pool(z) - mean) / sqrt(var + eps) + bias), weight >= 0, in torch's ops."""
+    scale = weight * (var + eps).rsqrt()
+    pooled = _innermost(F.max_pool2d(z, 2))
+    y = torch.addcmul(bias - mean * scale, pooled, scale).to(z.dtype)
+    return F.relu(y).permute(0, 3, 1, 2)
 
 
 class _Block(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What a learner says about a batch of tasks: one loss, one set of logits, one embedding a task."""
+"""The result of a learner on a batch of tasks: loss, logits, embedding and importance per task."""
 
 from __future__ import annotations
 
@@ -45,17 +45,20 @@ class Outcome:
     importance: Tensor
 
     @classmethod
-    def of(cls, logits: Tensor, support: Tensor, query: Tensor) -> Outcome:
+    def of(cls, logits: Tensor, support: Tensor, query: Tensor, ways: int | None = None) -> Outcome:
         """From logits [T, ways*queries, ways] and the embeddings that they were made of.
+
+        Logits may have more columns than `ways`: classes of other tasks, which count in the loss.
 
         `support` [T, ways*shots, D] and `query` [T, ways*queries, D] must be the very tensors that
         the logits were computed from; one that is detached counts for nothing in the importance.
         """
-        tasks, rows, ways = logits.shape
-        labels = _labels(logits).repeat(tasks)
-        each = F.cross_entropy(logits.reshape(-1, ways), labels, reduction="none")
+        tasks, rows, columns = logits.shape
+        own = logits[..., : ways or columns]
+        labels = _labels(own).repeat(tasks)
+        each = F.cross_entropy(logits.reshape(-1, columns), labels, reduction="none")
         loss = each.view(tasks, rows).mean(1)
-        return cls(loss, logits, support.detach().mean(1), _importance(loss, [support, query]))
+        return cls(loss, own, support.detach().mean(1), _importance(loss, [support, query]))
 
     def __getitem__(self, tasks: slice) -> Outcome:
         """Some of the tasks, as views: `outcome[2:4]`."""
@@ -75,10 +78,10 @@ def accuracy_of(logits: Tensor) -> Tensor:
 
 
 def _importance(loss: Tensor, embeddings: list[Tensor]) -> Tensor:
-    """||dL/dembeddings|| a task: a backward pass through the head alone, never the backbone.
+    """||dL/dembeddings|| per task: a backward pass through the head only, never the backbone.
 
-    At the logits it would come without one, but there it says too little: a sure mistake of a
-    domain whose classes lie close together moves the weights less than one where they lie apart.
+    At the logits no backward pass would be needed, but that number says too little: a mistake in
+    a domain whose classes lie close together moves the weights less than one where they lie apart.
     """
     at = [part for part in embeddings if part.requires_grad]
     if not (loss.requires_grad and at):

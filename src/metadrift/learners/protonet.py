@@ -31,6 +31,8 @@ class ProtoNet(MetaLearner):
     ((2,), (2, 15, 5), (2, 8))
     """
 
+    most_blocks = 5
+
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         return -squared_distances(query, class_means(support, labels, ways))
 

@@ -1,4 +1,4 @@
-"""What a learner says about new pictures, and how that is printed."""
+"""The classes that a learner predicts for new pictures, and how they are printed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Classification:
         }
 
     def as_csv(self) -> str:
-        """A row a picture, a column for the probability of each class."""
+        """One row per picture, one column per class with its probability."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["picture", "class", "probability", "truth", *self.classes])
@@ -113,15 +113,15 @@ class Classification:
 
 def classify(
     learner: MetaLearner,
-    look: ImageFormat,
+    image_format: ImageFormat,
     support: Support,
     query: Queries,
     *,
     together: bool = False,
 ) -> Classification:
     """Name the query pictures by the classes of the support pictures."""
-    known: Labelled = read_support(support, look)
-    asked: Asked = read_queries(query, known.classes, look)
+    known: Labelled = read_support(support, image_format)
+    asked: Asked = read_queries(query, known.classes, image_format)
     device = next(learner.parameters()).device
     logits = logits_of(
         learner,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +12,15 @@ from torch import Tensor, nn
 from metadrift.data.images import ImageFormat
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.learners import MetaLearner, pick_device
+from metadrift.learners.precision import PrecisionChoice, resolve_precision
 from metadrift.live.classification import Classification, classify
-from metadrift.live.parts import live_method
 from metadrift.live.pictures import Queries, Support
-from metadrift.methods.base import StepRecord
-from metadrift.methods.config import MethodName
-from metadrift.runs.build import build_learner
+from metadrift.memory import Buffer
+from metadrift.methods.base import Method, StepRecord
+from metadrift.methods.make import find_method
+from metadrift.methods.optimisation import make_optimizer
+from metadrift.methods.replaying import ReplayingMethod
+from metadrift.runs.build import build_learner, build_method
 from metadrift.runs.checkpoint import (
     DAMAGE,
     checkpoints,
@@ -26,7 +28,7 @@ from metadrift.runs.checkpoint import (
     remove_leftovers,
     save_checkpoint,
 )
-from metadrift.runs.config import LearnerName, RunConfig, from_toml, to_toml
+from metadrift.runs.config import RunConfig, from_toml, to_toml
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -41,9 +43,10 @@ class ContinualMetaLearner:
     Parameters
     ----------
     method
-        `m2d3-pets`, `reservoir`, `sequential` and so on, as for `metadrift run`.
+        `m2d3-pets`, `reservoir`, `sequential` and so on, as for `metadrift run`, or a custom class
+        of method.
     learner
-        `protonet`, `anil`, `maml` or `ridge`, or a MetaLearner of one's own.
+        `protonet`, `anil`, `maml` or `ridge`, or a custom MetaLearner.
     geometry
         Ways, shots and queries of every task.
     image_size, channels
@@ -53,14 +56,18 @@ class ContinualMetaLearner:
     memory
         How many batches are kept.
     backbone
-        A module of one's own in the learner, [B, 3, H, W] to [B, D]. The learner works on a copy,
+        A custom module in the learner, [B, 3, H, W] to [B, D]. The learner works on a copy,
         `model.learner.backbone`.
     optimizer
         Makes the optimiser from the parameters, such as
-        `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`; by default Adam with `lr`.
+        `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`; by default `config.optim` with
+        `lr`, which is Adam.
     lr, seed, device
         Learning rate of the default optimiser; where everything random follows from; where to
         compute.
+    precision
+        `float32`, `bf16`, or `auto` for the faster one; see docs/runs.md. By default that of
+        `config`, and for a custom learner its own.
     config
         All other settings, as for a run: `RunConfig(detection=..., replay=..., learn=...)`.
 
@@ -78,8 +85,8 @@ class ContinualMetaLearner:
 
     def __init__(
         self,
-        method: MethodName = "m2d3-pets",
-        learner: LearnerName | MetaLearner = "protonet",
+        method: str | type[Method] = "m2d3-pets",
+        learner: str | MetaLearner = "protonet",
         *,
         geometry: TaskGeometry,
         image_size: int,
@@ -91,6 +98,7 @@ class ContinualMetaLearner:
         lr: float = 0.001,
         seed: int = 0,
         device: str = "auto",
+        precision: PrecisionChoice | None = None,
         config: RunConfig | None = None,
     ) -> None:
         config = config or RunConfig()
@@ -102,7 +110,7 @@ class ContinualMetaLearner:
             raise UsageError("memory.mapped is for runs, which have a folder to keep the file in")
         self.config = replace(
             config,
-            method=method,
+            method=kind_name(method),
             learner=config.learner if isinstance(learner, MetaLearner) else learner,
             ways=geometry.ways,
             shots=geometry.shots,
@@ -112,23 +120,35 @@ class ContinualMetaLearner:
             memory=replace(config.memory, capacity=memory),
         )
         self.geometry, self.tasks_per_step = geometry, tasks_per_step
-        self.look = ImageFormat(image_size, channels)
+        self.image_format = ImageFormat(image_size, channels)
         if isinstance(learner, MetaLearner) and backbone is not None:
-            raise UsageError("a learner of one's own has its backbone already")
-        made = (
-            learner
-            if isinstance(learner, MetaLearner)
-            else build_learner(self.config, image_size, backbone)
-        )
+            raise UsageError("a custom learner has its backbone already")
+        if isinstance(learner, MetaLearner):
+            made, precision = learner, precision or learner.precision
+        else:
+            plain = replace(self.config, precision="float32")
+            made = build_learner(plain, image_size, backbone)
         self.learner: MetaLearner = made.to(pick_device(device))
+        choice = precision or config.precision
+        self.learner.precision, _ = resolve_precision(choice, self.learner, geometry.ways)
+        self.config = replace(self.config, precision=self.learner.precision)
         if self.learner.image_size != image_size:
             raise UsageError(
                 f"the learner was made for images of {self.learner.image_size} px, not {image_size}"
             )
-        make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
-        self.optimizer = make(self.learner.parameters())
-        self.method = live_method(
-            self.config, self.learner, self.optimizer, tasks_per_step, geometry, self.look
+        parameters = self.learner.parameters()
+        self.optimizer = (
+            make_optimizer(self.config.optim, lr, parameters)
+            if optimizer is None
+            else optimizer(parameters)
+        )
+        buffer = None
+        kind = find_method(method)
+        if issubclass(kind, ReplayingMethod):
+            dark = config.replay.dark > 0
+            buffer = Buffer(memory, tasks_per_step, geometry, channels, image_size, logits=dark)
+        self.method: Method = build_method(
+            self.config, self.learner, buffer, channels, optimizer=self.optimizer, kind=kind
         )
         self.steps = 0
 
@@ -137,28 +157,29 @@ class ContinualMetaLearner:
 
         A loss or a gradient that is not finite raises NonFiniteError before it reaches the weights.
         """
-        shape = [self.tasks_per_step, self.geometry.images_per_task, self.look.channels]
-        shape += [self.look.size, self.look.size]
+        shape = [self.tasks_per_step, self.geometry.images_per_task, self.image_format.channels]
+        shape += [self.image_format.size, self.image_format.size]
         if tasks.geometry != self.geometry or list(tasks.images.shape) != shape:
             raise MetadriftError(
                 f"step {self.steps} brought images {list(tasks.images.shape)} of {tasks.geometry}; "
                 f"this learner was made for {shape} of {self.geometry}"
             )
         record = self.method.step(tasks)
+        self.method.after_step()
         self.steps += 1
         return record
 
     def predict(self, tasks: TaskBatch) -> Tensor:
         """The class (0 to ways - 1) of every query: int64 [T, ways*queries]."""
         tasks = tasks.to(self.method.device)
-        logits = self.learner.predict(tasks.support, tasks.support_labels, tasks.query)
+        logits = self.method.evaluated.predict(tasks.support, tasks.support_labels, tasks.query)
         return logits.argmax(-1).cpu()
 
     def classify(
         self, support: Support, query: Queries, *, together: bool = False
     ) -> Classification:
         """Name pictures by a few of each class; see `TrainedModel.classify`."""
-        return classify(self.learner, self.look, support, query, together=together)
+        return classify(self.method.evaluated, self.image_format, support, query, together=together)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that the next steps depend on into the folder `path`.
@@ -168,7 +189,7 @@ class ContinualMetaLearner:
         state = {
             "kind": _KIND,
             "config": to_toml(self.config),
-            "look": [self.look.size, self.look.channels],
+            "image_format": [self.image_format.size, self.image_format.channels],
             "tasks_per_step": self.tasks_per_step,
             "steps": self.steps,
             "method": self.method.state_dict(),
@@ -182,6 +203,7 @@ class ContinualMetaLearner:
         cls,
         path: str | Path,
         *,
+        method: type[Method] | None = None,
         learner: MetaLearner | None = None,
         backbone: nn.Module | None = None,
         optimizer: MakeOptimizer | None = None,
@@ -189,7 +211,7 @@ class ContinualMetaLearner:
     ) -> ContinualMetaLearner:
         """Go on where `save` was called, to the same numbers.
 
-        A learner, backbone or optimiser of one's own is handed in again, made in the same way; its
+        Pass a custom method, learner, backbone or optimiser again, made in the same way; its
         weights and state then come from the file.
         """
         saved = checkpoints(Path(path))
@@ -200,9 +222,9 @@ class ContinualMetaLearner:
             raise MetadriftError(f"{saved[-1]} was not saved by a ContinualMetaLearner")
         try:
             config = from_toml(state["config"], str(saved[-1]))
-            size, channels = state["look"]
+            size, channels = state["image_format"]
             model = cls(
-                cast(MethodName, config.method),
+                config.method if method is None else method,
                 config.learner if learner is None else learner,
                 geometry=TaskGeometry(config.ways, config.shots, config.queries),
                 image_size=int(size),
@@ -214,6 +236,7 @@ class ContinualMetaLearner:
                 lr=config.lr,
                 seed=config.seed,
                 device=device,
+                precision=config.precision,
                 config=config,
             )
             model.method.load_state_dict(state["method"])
@@ -225,6 +248,11 @@ class ContinualMetaLearner:
                 "learner, backbone or optimiser than is given here"
             ) from None
         return model
+
+
+def kind_name(method: str | type[Method]) -> str:
+    """How a method is called in the settings: a class by its module and name."""
+    return method if isinstance(method, str) else f"{method.__module__}:{method.__name__}"
 
 
 _KIND = "continual-meta-learner"

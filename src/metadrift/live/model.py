@@ -12,6 +12,7 @@ from metadrift.learners import MetaLearner, pick_device
 from metadrift.live.classification import Classification, classify
 from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
+from metadrift.methods.average import evaluated_weights
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
 from metadrift.runs.config import RunConfig, load_config
@@ -27,8 +28,8 @@ class TrainedModel:
     ----------
     learner
         In evaluation mode.
-    look
-        Size and channels of the training pictures; new ones are fitted to it in the same way.
+    image_format
+        Size and channels of the training pictures; new ones are resized to it in the same way.
     checkpoint
         Where the weights come from.
     config
@@ -36,7 +37,7 @@ class TrainedModel:
     """
 
     learner: MetaLearner
-    look: ImageFormat
+    image_format: ImageFormat
     checkpoint: Path
     config: RunConfig
 
@@ -56,7 +57,7 @@ class TrainedModel:
         together
             Look at all queries at once, as in training tasks, instead of each on its own.
         """
-        return classify(self.learner, self.look, support, query, together=together)
+        return classify(self.learner, self.image_format, support, query, together=together)
 
 
 def load(
@@ -85,18 +86,18 @@ def load(
     folder = Path(run)
     if not (folder / "config.toml").is_file() and (saved := checkpoints(folder)):
         live = ContinualMetaLearner.load(folder, device=device)
-        return TrainedModel(live.learner.eval(), live.look, saved[-1], live.config)
+        return TrainedModel(live.method.evaluated.eval(), live.image_format, saved[-1], live.config)
     config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
         state = load_checkpoint(path)["method"]
-        look = _look(folder, config, state, size, grey)
-        learner = build_learner(config, look.size)
-        learner.load_state_dict(state["learner"])
+        image_format = _image_format(folder, config, state, size, grey)
+        learner = build_learner(config, image_format.size)
+        learner.load_state_dict(evaluated_weights(state))
     except (KeyError, RuntimeError) as error:
         what = str(error).splitlines()[0]
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
-    return TrainedModel(learner.to(pick_device(device)).eval(), look, path, config)
+    return TrainedModel(learner.to(pick_device(device)).eval(), image_format, path, config)
 
 
 def _config_of(folder: Path) -> Path:
@@ -126,7 +127,7 @@ def _checkpoint_of(folder: Path, step: int | None) -> Path:
     return kept[max(kept) if step is None else step]
 
 
-def _look(
+def _image_format(
     folder: Path, config: RunConfig, state: dict[str, Any], size: int | None, grey: bool | None
 ) -> ImageFormat:
     """From the options, else the summary, else the packs, else the pictures in memory."""

@@ -50,12 +50,12 @@ class Asked:
     unreadable: list[Unreadable]
 
 
-def read_support(support: Support, look: ImageFormat) -> Labelled:
+def read_support(support: Support, form: ImageFormat) -> Labelled:
     """The pictures of at least two classes; one that cannot be read is an error."""
     if isinstance(support, str | Path):
-        found = _class_folders(Path(support), look)
+        found = _class_folders(Path(support), form)
     else:
-        found = {name: [_one(p, look) for p in pictures] for name, pictures in support.items()}
+        found = {name: [_one(p, form) for p in pictures] for name, pictures in support.items()}
     empty = [name for name, pictures in found.items() if not pictures]
     if len(found) < 2 or empty:
         what = f"class {empty[0]!r} has no picture" if empty else f"there are {len(found)} classes"
@@ -65,7 +65,7 @@ def read_support(support: Support, look: ImageFormat) -> Labelled:
     return Labelled(list(found), torch.cat(blocks), labels)
 
 
-def read_queries(queries: Queries, classes: Sequence[str], look: ImageFormat) -> Asked:
+def read_queries(queries: Queries, classes: Sequence[str], form: ImageFormat) -> Asked:
     """All pictures; in folders those that cannot be read are left out and listed.
 
     A picture in a folder that is named as one of the classes is of that class.
@@ -78,7 +78,7 @@ def read_queries(queries: Queries, classes: Sequence[str], look: ImageFormat) ->
         if isinstance(query, str | Path) and not _is_picture_file(Path(query)):
             source = open_source(Path(query))
             for name in sorted(n for n in source.names if is_image(n)):
-                made = _decoded(source, name, look)
+                made = _decoded(source, name, form)
                 if isinstance(made, Unreadable):
                     unreadable.append(made)
                     continue
@@ -89,7 +89,7 @@ def read_queries(queries: Queries, classes: Sequence[str], look: ImageFormat) ->
             continue
         is_path = isinstance(query, str | Path)
         names.append(str(query) if is_path else f"picture {number}")
-        pictures.append(_one(query, look))
+        pictures.append(_one(query, form))
         truth.append(None)
     if not pictures:
         why = f"; {unreadable[0].name}: {unreadable[0].reason}" if unreadable else ""
@@ -97,14 +97,14 @@ def read_queries(queries: Queries, classes: Sequence[str], look: ImageFormat) ->
     return Asked(names, _stack(pictures), truth, unreadable)
 
 
-def _class_folders(path: Path, look: ImageFormat) -> dict[str, list[np.ndarray]]:
+def _class_folders(path: Path, form: ImageFormat) -> dict[str, list[np.ndarray]]:
     plan: Plan = folder.plan(path, Options())
     assert plan.source is not None
     found: dict[str, list[np.ndarray]] = {}
     for planned in sorted(plan.classes, key=lambda c: c.name):
         found[planned.name] = []
         for piece in planned.pieces:
-            made = _decoded(plan.source, str(piece.member), look)
+            made = _decoded(plan.source, str(piece.member), form)
             if isinstance(made, Unreadable):
                 raise MetadriftError(
                     f"the support picture {made.name} in {path} cannot be used: {made.reason}"
@@ -113,19 +113,19 @@ def _class_folders(path: Path, look: ImageFormat) -> dict[str, list[np.ndarray]]
     return found
 
 
-def _decoded(source: Source, name: str, look: ImageFormat) -> np.ndarray | Unreadable:
+def _decoded(source: Source, name: str, form: ImageFormat) -> np.ndarray | Unreadable:
     try:
         with source.open(name) as file:
-            return next(iter(ImageFile(name).make(file, look)))
+            return next(iter(ImageFile(name).make(file, form)))
     except READ_ERRORS as error:
         return Unreadable(name, str(error))
 
 
-def _one(picture: Picture, look: ImageFormat) -> np.ndarray:
+def _one(picture: Picture, form: ImageFormat) -> np.ndarray:
     """uint8 [size, size, channels]."""
     if isinstance(picture, str | Path):
         try:
-            return decode(read_image_file(Path(picture)), look)
+            return decode(read_image_file(Path(picture)), form)
         except OSError as error:
             raise MetadriftError(f"{picture} cannot be read: {error.strerror}") from None
         except UnreadableImageError as error:
@@ -139,7 +139,7 @@ def _one(picture: Picture, look: ImageFormat) -> np.ndarray:
             f"a picture as an array must be uint8 [H, W] or [H, W, 1 or 3], "
             f"not {array.dtype} {list(array.shape)}"
         )
-    return resize_array(array, look)
+    return resize_array(array, form)
 
 
 def _sequence(queries: Queries) -> Sequence[Picture]:

@@ -11,7 +11,7 @@ from metadrift.tasks import TaskBatch
 
 @dataclass(frozen=True)
 class Arrival:
-    """One arriving batch of tasks, with what training on it told.
+    """One arriving batch of tasks, with what training on it measured.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Memory(ABC):
         return slot
 
     def observe(self, label: int, importance: float) -> None:  # noqa: B027
-        """A stored batch of this cluster was measured again; most policies do not ask."""
+        """A stored batch of this cluster was measured again; most policies ignore that."""
 
     @property
     def acceptance_rate(self) -> float | None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.files import open_without_links
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 _FLOAT16_MAX = float(np.finfo(np.float16).max)
@@ -155,7 +156,8 @@ def _allocate(shape: tuple[int, ...], file: Path | None) -> np.ndarray:
         if file is None:
             return np.zeros(shape, np.uint8)
         file.parent.mkdir(parents=True, exist_ok=True)
-        return np.memmap(file, np.uint8, mode="w+", shape=shape)
+        with open_without_links(file, "w+b") as opened:
+            return np.memmap(opened, np.uint8, mode="w+", shape=shape)
     except (MemoryError, OSError) as error:
         size = math.prod(shape) / 1e9
         where = (

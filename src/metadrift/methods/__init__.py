@@ -10,13 +10,14 @@ import importlib
 from metadrift.methods.config import (
     BaselineConfig,
     MemoryConfig,
-    MethodName,
+    OptimConfig,
     ReplayConfig,
     TransformConfig,
 )
 
 _HOMES = {
     "Method": "metadrift.methods.base",
+    "MethodParts": "metadrift.methods.parts",
     "NonFiniteError": "metadrift.methods.base",
     "ReplayingMethod": "metadrift.methods.replaying",
     "StepRecord": "metadrift.methods.base",
@@ -27,8 +28,9 @@ __all__ = [
     "BaselineConfig",
     "MemoryConfig",
     "Method",
-    "MethodName",
+    "MethodParts",
     "NonFiniteError",
+    "OptimConfig",
     "ReplayConfig",
     "ReplayingMethod",
     "StepRecord",

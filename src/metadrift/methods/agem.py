@@ -1,17 +1,19 @@
-"""A-GEM: replay does not teach, it only forbids steps that would raise the memory's loss."""
+"""A-GEM: stored batches are not trained on; a step may not raise their loss."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from metadrift.learners import MetaLearner, frozen_statistics
 from metadrift.memory import Memory
 from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
 
@@ -21,7 +23,7 @@ class AGEM(ReplayingMethod):
 
     r is the mean gradient of the drawn batches. With plain SGD, projecting the gradient g when
     g.r < 0 keeps the memory's loss from rising, to first order. Adam rescales the gradient after
-    that, so the promise would be lost: `update` projects the step that Adam proposes instead.
+    that, so the guarantee would be lost: `update` projects the step that Adam proposes instead.
 
     Parameters
     ----------
@@ -32,6 +34,12 @@ class AGEM(ReplayingMethod):
     ----------
     Chaudhry et al., Efficient lifelong learning with A-GEM, 2019.
     """
+
+    many_processes = False
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        return cls(**cls.common(parts), project=parts.baseline.agem_project)
 
     def __init__(
         self,
@@ -54,12 +62,12 @@ class AGEM(ReplayingMethod):
         outcome = self.forward(self.fresh(tasks))
         gradient = self.gradients(outcome.objective)
         if reference is None:
-            self.descend(gradient)
+            outcome = self.descend(outcome, gradient)
         elif self.project == "gradient":
-            self.descend(project_away(gradient, reference, sign=1))
+            outcome = self.descend(outcome, project_away(gradient, reference, sign=1))
         else:
             before = [p.detach().clone() for p in self.parameters()]
-            self.descend(gradient)
+            outcome = self.descend(outcome, gradient, get_total_norm(reference))
             self.limit_update(before, reference)
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
@@ -85,6 +93,6 @@ def project_away(vector: list[Tensor], reference: list[Tensor], sign: int) -> li
     pairs = list(zip(vector, reference, strict=True))
     inner = torch.stack([(v * r).sum() for v, r in pairs]).sum()
     length = torch.stack([(r * r).sum() for r in reference]).sum()
-    if sign * inner.item() >= 0 or length.item() == 0:
-        return vector
-    return [v - (inner / length) * r for v, r in pairs]
+    against = (sign * inner < 0) & (length > 0)  # the device decides: nothing is read back
+    share = torch.where(against, inner / length, 0.0)
+    return [v - share * r for v, r in pairs]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,7 +17,10 @@ from metadrift.detection import Change
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
-from metadrift.replay import FreshTasks
+from metadrift.methods.average import WeightAverage
+from metadrift.methods.optimisation import Schedule, load_optimizer_state, optimizer_state
+from metadrift.methods.parts import MethodParts
+from metadrift.replay import FreshTasks, put_together
 from metadrift.tasks import TaskBatch
 
 
@@ -86,7 +89,23 @@ class Method(ABC):
         The processes that train together, each on its share of the tasks; this one alone at first.
     fresh_tasks
         How tasks are transformed before they are trained on; not at all at first.
+    clip
+        The largest norm of a gradient; a longer one is shortened to it. Infinite at first.
+    schedule
+        How the learning rate follows the steps; none at first.
+    average
+        The moving average of the weights that evaluation uses; none at first.
+    tasks_together
+        How many tasks are put together to one wider task in training; each is one alone at first.
     """
+
+    many_processes: ClassVar[bool] = True
+    """True if several processes can run it: they exchange means only, by `self.group`."""
+    detects: ClassVar[bool] = False
+    """True if it needs features and a change detector."""
+    Options: ClassVar[type | None] = None
+    """A dataclass of the method's own settings (`--options.NAME`); `self.options` holds them."""
+    options: Any = None
 
     def __init__(self, learner: MetaLearner, optimizer: torch.optim.Optimizer) -> None:
         self.learner = learner
@@ -94,26 +113,53 @@ class Method(ABC):
         self.clock = Stopwatch()
         self.group = Group()
         self.fresh_tasks = FreshTasks()
+        self.clip = math.inf
+        self.schedule: Schedule | None = None
+        self.tasks_together = 1
+        self.average: WeightAverage | None = None
         self.device = next(learner.parameters()).device
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        """The method from the parts of a run."""
+        return cls(parts.learner, parts.optimizer)
 
     @abstractmethod
     def step(self, tasks: TaskBatch) -> StepRecord:
         """The whole of one training step on the arriving tasks."""
 
+    def after_step(self) -> None:
+        """What whoever called `step` calls when it went well: schedule and average move on."""
+        if self.schedule is not None:
+            self.schedule.step()
+        if self.average is not None:
+            self.average.update(self.learner)
+
+    @property
+    def evaluated(self) -> MetaLearner:
+        """The learner for evaluation and predictions: with averaged weights where they are kept."""
+        return self.learner if self.average is None else self.average.learner
+
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self.learner.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        return {
+        state = {
             "learner": {k: v.detach().clone() for k, v in self.learner.state_dict().items()},
             "optimizer": optimizer_state(self.optimizer),
             "fresh_tasks": self.fresh_tasks.state_dict(),
         }
+        parts = {"schedule": self.schedule, "average": self.average}
+        return state | {name: part.state_dict() for name, part in parts.items() if part is not None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state["learner"])
         load_optimizer_state(self.optimizer, state["optimizer"])
         self.fresh_tasks.load_state_dict(state["fresh_tasks"])
+        if self.schedule is not None:
+            self.schedule.load_state_dict(state["schedule"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
 
     def fresh(self, tasks: TaskBatch) -> TaskBatch:
         """The arriving tasks in the form in which the learner is trained on them."""
@@ -122,50 +168,92 @@ class Method(ABC):
 
     def forward(self, tasks: TaskBatch) -> StepOutcome:
         """The objective of the arriving tasks alone: their mean loss."""
-        arriving = self.learner(tasks.to(self.device))
-        return self.step_outcome(arriving, None, arriving.loss.mean())
+        arriving = self.outcome(tasks, [0] * len(tasks))
+        return StepOutcome(arriving, arriving.loss.mean())
 
-    def step_outcome(
-        self, arriving: Outcome, replayed: Outcome | None, objective: Tensor
-    ) -> StepOutcome:
-        """A forward pass with its means over the tasks of all processes; NaN stops here."""
-        means = [arriving.loss.mean(), arriving.accuracy().mean(), mean_squares(arriving).mean()]
-        if replayed is not None:
-            means.append(replayed.loss.mean())
-        # The objective goes first: what is not finite in one process is refused in all.
-        numbers = self.group.mean([m.item() for m in (objective, *means)]).tolist()
-        total, loss, accuracy, square, *replay_loss = numbers
-        refuse_non_finite(total, "the loss")
-        return StepOutcome(
-            arriving, replayed, objective, loss, accuracy, math.sqrt(square), *replay_loss
-        )
+    def outcome(self, tasks: TaskBatch, owners: Sequence[int]) -> Outcome:
+        """What the learner says about these tasks as it is trained on them, in one forward pass.
 
-    def apply(self, objective: Tensor) -> None:
-        """Backward and optimiser step."""
-        refuse_non_finite(objective, "the loss")
-        self.optimizer.zero_grad(set_to_none=True)
-        objective.backward()  # type: ignore[no-untyped-call]
-        self.take_step()
+        Tasks of one owner, a number per task, may be put together to wider ones.
+        """
+        groups = put_together(owners, self.tasks_together)
+        given = tasks.to(self.device)
+        outcome: Outcome = self.learner(given, groups) if groups else self.learner(given)
+        return outcome
 
-    def gradients(self, loss: Tensor) -> list[Tensor]:
-        """The gradient of a loss in all parameters, which are left alone; NaN stops here."""
-        refuse_non_finite(loss, "the loss")
-        gradients = torch.autograd.grad(loss, self.parameters())
-        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
-        return list(gradients)
+    def apply(self, outcome: StepOutcome) -> StepOutcome:
+        """Backward and optimiser step; gives the outcome with its numbers."""
+        self.backward(outcome.objective)
+        return self.take_step(outcome)
 
-    def descend(self, gradient: list[Tensor]) -> None:
-        """Optimiser step on this gradient."""
+    def descend(self, outcome: StepOutcome, gradient: list[Tensor], *more: Tensor) -> StepOutcome:
+        """Optimiser step on this gradient; gives the outcome with its numbers, also of `more`."""
         for parameter, part in zip(self.parameters(), gradient, strict=True):
             parameter.grad = part
-        self.take_step()
+        return self.take_step(outcome, *more)
 
-    def take_step(self) -> None:
-        """Optimiser step on the gradients that are there, if all are finite."""
+    def take_step(self, outcome: StepOutcome, *more: Tensor) -> StepOutcome:
+        """Optimiser step on the gradients that are there, if they and all numbers are finite."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         averages = [b for b in self.learner.buffers() if b.is_floating_point()]
         self.group.mean_([*gradients, *averages])
-        refuse_non_finite(torch.nn.utils.get_total_norm(gradients), "a gradient")
+        norm = torch.nn.utils.get_total_norm(gradients)
+        outcome = self.read(outcome, norm, *more)
+        self.move(norm)
+        return outcome
+
+    def read(self, outcome: StepOutcome, norm: Tensor, *more: Tensor) -> StepOutcome:
+        """The outcome with its numbers; NaN stops here, before it reaches the weights.
+
+        The numbers of a step come from the device in one transfer, because each one makes the host
+        wait for all that the device has still to do.
+
+        Parameters
+        ----------
+        norm
+            Of the gradient.
+        more
+            Other scalars that the method needs as numbers, or that must be finite.
+        """
+        arriving, replayed, batches = outcome.arriving, outcome.replayed, outcome.batches
+        means = [outcome.objective, arriving.loss.mean(), arriving.accuracy().mean()]
+        means += [mean_squares(arriving).mean()]
+        squares = norm.new_empty(0)
+        if replayed is not None:
+            means.append(replayed.loss.mean())
+            squares = mean_squares(replayed, batches)
+        scalars = [part.detach().to(norm.dtype) for part in (*means, norm, *more)]
+        numbers = torch.cat([torch.stack(scalars), squares]).cpu().tolist()
+        # What is not finite in one process is refused in all.
+        shared = self.group.mean(numbers[: len(means)]).tolist()
+        total, loss, accuracy, square, *replay_loss = shared
+        others, each = numbers[len(means) : len(scalars)], numbers[len(scalars) :]
+        refuse_non_finite(total, "the loss")
+        for number in others:
+            refuse_non_finite(number, "a gradient")
+        return replace(
+            outcome,
+            loss=loss,
+            accuracy=accuracy,
+            importance=math.sqrt(square),
+            replay_loss=replay_loss[0] if replay_loss else math.nan,
+            squares=tuple(each),
+            more=tuple(others[1:]),
+        )
+
+    def backward(self, objective: Tensor) -> None:
+        """The gradient of the objective, into the parameters."""
+        self.optimizer.zero_grad(set_to_none=True)
+        objective.backward()  # type: ignore[no-untyped-call]
+
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """The gradient of a loss in all parameters, which are left alone."""
+        return list(torch.autograd.grad(loss, self.parameters()))
+
+    def move(self, norm: Tensor) -> None:
+        """Optimiser step on the gradients that are there, which have this norm."""
+        if self.clip < math.inf:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.clip, norm)
         self.optimizer.step()
 
 
@@ -173,17 +261,22 @@ class Method(ABC):
 class StepOutcome:
     """One training forward pass: arriving and replayed tasks apart, and the objective.
 
-    `arriving`, `replayed` and `objective` cover this process's tasks. The numbers are means over
-    the tasks of all processes; `importance` is the root mean square.
+    `arriving`, `replayed` (of so many `batches`) and `objective` cover this process's tasks. The
+    numbers are there once the step is taken: means over the tasks of all processes, of which
+    `importance` is the root mean square. `squares` are the mean squared importances of this
+    process's replayed batches, `more` what the method asked for.
     """
 
     arriving: Outcome
-    replayed: Outcome | None
     objective: Tensor
-    loss: float
-    accuracy: float
-    importance: float
+    replayed: Outcome | None = None
+    batches: int = 0
+    loss: float = math.nan
+    accuracy: float = math.nan
+    importance: float = math.nan
     replay_loss: float = math.nan
+    squares: tuple[float, ...] = ()
+    more: tuple[float, ...] = ()
 
     def record(self, **more: Any) -> StepRecord:
         """The record of this step, with whatever else the method knows."""
@@ -201,31 +294,7 @@ def mean_squares(outcome: Outcome, batches: int = 1) -> Tensor:
     return outcome.importance.view(batches, -1).square().mean(1)
 
 
-def refuse_non_finite(value: Tensor | float, what: str) -> None:
-    """Raise when `value` (a scalar) is NaN or infinite."""
-    number = value.item() if isinstance(value, Tensor) else value
+def refuse_non_finite(number: float, what: str) -> None:
+    """Raise when a number is NaN or infinite."""
     if not math.isfinite(number):
         raise NonFiniteError(f"{what} became {number:g}")
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """An optimiser's state with text keys and without aliases, as checkpoints want it."""
-    state = optimizer.state_dict()
-    return {
-        "state": {
-            str(index): {
-                key: value.clone() if isinstance(value, Tensor) else value
-                for key, value in entry.items()
-            }
-            for index, entry in state["state"].items()
-        },
-        "lr": [group["lr"] for group in state["param_groups"]],
-    }
-
-
-def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    groups = optimizer.state_dict()["param_groups"]
-    for group, lr in zip(groups, saved["lr"], strict=True):
-        group["lr"] = lr
-    entries = {int(index): entry for index, entry in saved["state"].items()}
-    optimizer.load_state_dict({"state": entries, "param_groups": groups})

@@ -5,20 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from metadrift import registry
 from metadrift.errors import UsageError
 
 Fresh = Literal["all", "replay", "off"]
-MethodName = Literal[
-    "sequential",
-    "reservoir",
-    "gss",
-    "agem",
-    "mir",
-    "mer",
-    "m2d3-pets",
-    "loss-aware",
-    "balanced-oracle",
-]
 
 
 @dataclass(frozen=True)
@@ -27,18 +17,26 @@ class MemoryConfig:
 
     capacity: int | None = None
     """Stored task batches; by default the benchmark's number, shrunk by --scale."""
+    rule: str | None = None
+    """What is kept, instead of the method's own rule: reservoir, loss-aware, a name of an installed
+    package, package.module:Name or file.py:Name."""
     mode: Literal["default", "paper"] = "default"
     """M2D3: the quota rule, or Algorithm 2 as the paper prints it."""
     beta: float = 0.5
     """M2D3: how much a domain's difficulty counts in its quota; 0 leaves difficulty out."""
     kappa: float = 0.5
     """M2D3: the share of memory that is divided evenly among the latent domains."""
+    per_process: bool = False
+    """With torchrun: capacity counts for each process, so that n of them store n times as many
+    batches. Without it memory is the same on any number of processes."""
     mapped: bool = False
     """Keep the stored images in a memory-mapped file of the run's folder instead of in RAM."""
 
     def __post_init__(self) -> None:
         if self.capacity is not None and self.capacity < 1:
             raise UsageError(f"--memory.capacity must be at least 1, not {self.capacity}")
+        if self.rule is not None:
+            registry.check("memories", self.rule)
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,9 @@ class ReplayConfig:
 
     batches: int = 1
     """Stored task batches replayed at each step."""
-    sampler: Literal["pets", "uniform"] = "pets"
-    """m2d3-pets only: draw by gradient norm (PETS) or uniformly."""
+    sampler: str = "pets"
+    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), or by a sampler of an
+    installed package, package.module:Name or file.py:Name."""
     weighted: bool = True
     """PETS: weigh each draw so that the estimate stays unbiased; off is Algorithm 3 as printed."""
     refresh_every: int = 25
@@ -61,6 +60,9 @@ class ReplayConfig:
     dark: float = 0.0
     """Weight of holding the learner to the query logits it had when a batch was stored. Needs
     classes that are not turned: --transform.turn 0 or --fresh off."""
+
+    def __post_init__(self) -> None:
+        registry.check("samplers", self.sampler)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,35 @@ class TransformConfig:
             raise UsageError(f"--transform.shift must be within 0..0.5, not {self.shift}")
         if not 0 <= self.turn <= 1:
             raise UsageError(f"--transform.turn must be within 0..1, not {self.turn}")
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """The optimiser. Its learning rate is --lr."""
+
+    name: str = "Adam"
+    """An optimiser of torch.optim, such as SGD, AdamW or RMSprop. (mer has its own steps.)"""
+    options: tuple[str, ...] = ()
+    """Its other parameters as NAME=VALUE, such as momentum=0.9 nesterov=true betas=[0.9,0.95]."""
+    weight_decay: float = 0.0
+    """Its weight decay."""
+    clip: float = 0.0
+    """Shorten a longer gradient to this norm; 0 leaves every gradient as it is."""
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    """How the learning rate falls to 0, if it does."""
+    warmup: int = 0
+    """Steps in which the learning rate first rises to --lr."""
+    steps: int | None = None
+    """Steps after which a falling rate is 0; by default the length of the stream."""
+
+    def __post_init__(self) -> None:
+        for name in ("weight_decay", "clip", "warmup"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--optim.{name.replace('_', '-')} must be 0 or more")
+        if self.steps is not None and self.steps < 1:
+            raise UsageError("--optim.steps must be at least 1")
+        if self.steps is not None and self.schedule == "constant":
+            raise UsageError("--optim.steps is for a falling rate: add --optim.schedule cosine")
 
 
 @dataclass(frozen=True)
@@ -99,6 +130,15 @@ class BaselineConfig:
     """MER: how far the weights follow the end of those steps (Reptile); 1 goes all the way."""
 
 
+def refuse_idle_optimizer(method: str, optim: OptimConfig) -> None:
+    """Refuse settings of an optimiser that the method does not use."""
+    if method == "mer" and optim != OptimConfig():
+        raise UsageError(
+            "mer takes plain gradient steps (--baseline.mer-alpha) and uses no optimiser, so "
+            "--optim would do nothing: leave it out"
+        )
+
+
 def refuse_idle_options(
     method: str, replay: ReplayConfig, fresh: Fresh, transform: TransformConfig
 ) -> None:
@@ -109,7 +149,7 @@ def refuse_idle_options(
             why = "replays nothing"
         elif method in ("agem", "mer"):
             why = "has no replay term in its objective"
-        elif option == "balance" and method not in ("m2d3-pets", "balanced-oracle"):
+        elif option == "balance" and method in ("reservoir", "gss", "mir", "loss-aware"):
             why = "has no latent domains"
         else:
             continue

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from metadrift.learners import MetaLearner, frozen_statistics
-from metadrift.memory import GSSMemory
+from metadrift.memory import GSSMemory, Memory
 from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
+from metadrift.randomness import Purpose
 from metadrift.tasks import TaskBatch
 
 
@@ -31,6 +33,17 @@ class GSS(ReplayingMethod):
     ----------
     Aljundi et al., Gradient based sample selection for online continual learning, 2019.
     """
+
+    many_processes = False
+    memory_rule = "gss"
+    memory_kind = GSSMemory
+
+    @classmethod
+    def make_memory(cls, parts: MethodParts) -> Memory:
+        if parts.memory.rule is not None:
+            return super().make_memory(parts)
+        gate, compared = parts.baseline.gss_gate, parts.baseline.gss_compare
+        return GSSMemory(parts.room(), parts.rng(Purpose.MEMORY), gate=gate, compared=compared)
 
     def __init__(
         self,
@@ -52,20 +65,20 @@ class GSS(ReplayingMethod):
             replayed = self.outcome_of(replays)
             more = self.gradients(self.replay_term(replayed, replays))
             gradient = [a + b for a, b in zip(gradient, more, strict=True)]
-            outcome = replace(outcome, replay_loss=replayed.loss.mean().item())
-        self.descend(gradient)
-        arrival = replace(self.arrival(tasks, outcome), similarity=similarity)
+            outcome = replace(outcome, replayed=replayed, batches=len(replays))
+        outcome = self.descend(outcome, gradient, *similarity)
+        arrival = replace(self.arrival(tasks, outcome), similarity=max(outcome.more, default=None))
         return outcome.record(admitted=self.remember(arrival))
 
-    def similarity(self, gradient: list[Tensor]) -> float | None:
-        """The largest cosine with the gradients of some stored batches, None without any."""
+    def similarity(self, gradient: list[Tensor]) -> list[Tensor]:
+        """The cosines with the gradients of some stored batches."""
         with self.clock("memory"), frozen_statistics(self.learner):
             arriving, cosines = _flat(gradient), []
             for slot in self.memory.draw_compared():
                 loss = self.outcome_of(self.replays([slot])).loss.mean()
                 other = _flat(self.gradients(loss))
                 cosines.append(torch.cosine_similarity(arriving, other, dim=0))
-            return torch.stack(cosines).max().item() if cosines else None
+            return cosines
 
 
 def _flat(gradient: list[Tensor]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metadrift.memory import Arrival
+from metadrift.memory import Arrival, LossAwareMemory
 from metadrift.methods.base import StepOutcome
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -16,6 +16,9 @@ class LossAware(ReplayingMethod):
     Compared with the reservoir it shows what difficulty alone brings; compared with m2d3-pets, what
     detection brings.
     """
+
+    memory_rule = "loss-aware"
+    memory_kind = LossAwareMemory
 
     def arrival(self, tasks: TaskBatch, outcome: StepOutcome, label: int = 0) -> Arrival:
         return replace(super().arrival(tasks, outcome, label), importance=outcome.loss)

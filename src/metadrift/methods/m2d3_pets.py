@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from metadrift import registry
 from metadrift.detection import ChangeDetector
 from metadrift.detection.features import FeatureExtractor
-from metadrift.learners import MetaLearner, Outcome, frozen_statistics
-from metadrift.memory import M2D3Memory
+from metadrift.errors import UsageError
+from metadrift.learners import MetaLearner, frozen_statistics
+from metadrift.memory import M2D3Memory, Memory
 from metadrift.methods.base import StepOutcome, StepRecord, mean_squares
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import Replay, ReplaySampler
+from metadrift.randomness import Purpose
+from metadrift.replay import PETS, Replay, ReplaySampler
 from metadrift.tasks import TaskBatch
 
 _AT_ONCE = 2  # stored batches measured in one pass: no more memory than a training step takes
@@ -37,6 +42,39 @@ class M2D3PETS(ReplayingMethod):
     detector
         When the domain changed.
     """
+
+    detects = True
+    memory_rule = "m2d3"
+    memory_kind = M2D3Memory
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        if parts.features is None or parts.detector is None:
+            raise UsageError(f"{cls.__name__} needs features and a detector")
+        return cls(
+            **cls.common(parts),
+            sampler=cls.make_sampler(parts.replay),
+            features=parts.features,
+            detector=parts.detector,
+        )
+
+    @classmethod
+    def make_memory(cls, parts: MethodParts) -> Memory:
+        if parts.memory.rule is not None:
+            return super().make_memory(parts)
+        keep, settings = parts.rng(Purpose.MEMORY), parts.memory
+        return M2D3Memory(
+            parts.room(), keep, mode=settings.mode, beta=settings.beta, kappa=settings.kappa
+        )
+
+    @classmethod
+    def make_sampler(cls, replay: ReplayConfig) -> ReplaySampler:
+        """PETS with its settings, or the sampler that the settings name."""
+        if replay.sampler == "pets":
+            every, batches = replay.refresh_every, replay.refresh_batches
+            return PETS(weighted=replay.weighted, every=every, batches=batches)
+        made: ReplaySampler = registry.find("samplers", replay.sampler)()
+        return made
 
     def __init__(
         self,
@@ -61,7 +99,7 @@ class M2D3PETS(ReplayingMethod):
         replays = self.draw()  # lines 5-6: B from M by Z_t
         outcome = self.learn(self.fresh(tasks), replays)  # line 7: train on T_t and B together
         if outcome.replayed is not None:  # the same pass says how hard the replayed tasks are now
-            measured = self.measure(replays, outcome.replayed)
+            measured = measurement(replays, outcome.squares)
             self.observe(self.group.gather(measured))  # each process replays its own slots
         with self.clock("detection"):  # line 8, M2D3: first ODCD
             seen = self.features(tasks, self.embedding(tasks, outcome))
@@ -89,6 +127,12 @@ class M2D3PETS(ReplayingMethod):
         with torch.no_grad(), frozen_statistics(self.learner):  # trained on another form of them
             return cast(Tensor, self.learner(tasks.to(self.device)).embedding)
 
+    def owners(self, replays: Sequence[Replay], arriving: TaskBatch | None = None) -> list[int]:
+        """A number per task: the tasks of one latent domain go together."""
+        sizes = [(self.latent_domain, len(arriving or ()))]
+        sizes += [(int(self.memory.label[r.slot]), len(r.tasks)) for r in replays]
+        return [label for label, size in sizes for _ in range(size)]
+
     def measure_stale(self) -> None:
         """Measure the stored batches that the sampler asks for: a forward pass, a few at a time."""
         with self.clock("replay"):
@@ -96,13 +140,9 @@ class M2D3PETS(ReplayingMethod):
             for start in range(0, len(slots), _AT_ONCE):
                 replays = self.replays(slots[start : start + _AT_ONCE])
                 with frozen_statistics(self.learner):
-                    measured = self.measure(replays, self.outcome_of(replays))
+                    squares = mean_squares(self.outcome_of(replays), len(replays)).cpu().tolist()
+                measured = measurement(replays, squares)
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
-
-    def measure(self, replays: list[Replay], outcome: Outcome) -> NDArray[np.float64]:
-        """[n, 2]: the slots, and the mean squared importance of each one's tasks."""
-        slots = [replay.slot for replay in replays]
-        return np.array([slots, mean_squares(outcome, len(slots)).tolist()], np.float64).T
 
     def observe(self, measured: NDArray[np.float64]) -> None:
         """Tell memory and sampler how hard these stored batches are now."""
@@ -125,3 +165,8 @@ class M2D3PETS(ReplayingMethod):
         self.features.load_state_dict(state["features"])
         self.latent_domain = int(state["latent_domain"])
         self.steps = int(state["steps"])
+
+
+def measurement(replays: Sequence[Replay], squares: Sequence[float]) -> NDArray[np.float64]:
+    """[n, 2]: the slots, and the mean squared importance of each one's tasks."""
+    return np.array([[replay.slot for replay in replays], squares], np.float64).T

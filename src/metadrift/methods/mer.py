@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import torch
+from torch.nn.utils import get_total_norm
 
 from metadrift.learners import MetaLearner
 from metadrift.memory import Memory
 from metadrift.methods.base import NonFiniteError, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
 
@@ -34,6 +37,13 @@ class MER(ReplayingMethod):
     interference, 2019.
     """
 
+    many_processes = False
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        alpha, beta = parts.baseline.mer_alpha, parts.baseline.mer_beta
+        return cls(**cls.common(parts), alpha=alpha, beta=beta)
+
     def __init__(
         self,
         learner: MetaLearner,
@@ -51,17 +61,22 @@ class MER(ReplayingMethod):
         batches = [self.fresh(tasks), *(replay.tasks for replay in self.draw())]
         start = [p.detach().clone() for p in self.parameters()]
         found: dict[int, StepOutcome] = {}
+        norms: list[torch.Tensor] = []
+        for index in self.rng.permutation(len(batches)).tolist():
+            found[index] = self.forward(batches[index])
+            gradient = self.gradients(found[index].objective)
+            norms.append(get_total_norm(gradient))
+            self.follow(gradient)
+        arriving, stored = found.pop(0), [each.objective for each in found.values()]
         try:
-            for index in self.rng.permutation(len(batches)).tolist():
-                found[index] = self.forward(batches[index])
-                self.follow(self.gradients(found[index].objective))
+            outcome = self.read(arriving, *norms, *stored)
         except NonFiniteError:
-            self.put_back(start)  # earlier batches of this step have moved the weights
+            self.put_back(start)  # all batches of this step have moved the weights
             raise
         self.interpolate(start)
-        outcome, stored = found.pop(0), [each.loss for each in found.values()]
         if stored:
-            outcome = replace(outcome, replay_loss=sum(stored) / len(stored))
+            losses = outcome.more[-len(stored) :]
+            outcome = replace(outcome, replay_loss=sum(losses) / len(losses))
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     @torch.no_grad()

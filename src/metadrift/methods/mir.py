@@ -1,17 +1,21 @@
-"""MIR: replay what the arriving tasks are about to make the learner forget."""
+"""MIR: replay the stored batches that a step on the arriving tasks would hurt most."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from metadrift.learners import MetaLearner, frozen_statistics
 from metadrift.memory import Memory
-from metadrift.methods.base import StepRecord, load_optimizer_state, optimizer_state
+from metadrift.methods.base import StepRecord
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.optimisation import load_optimizer_state, optimizer_state
+from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import Replay, candidates, most_interfered
 from metadrift.tasks import TaskBatch
@@ -32,6 +36,12 @@ class MIR(ReplayingMethod):
     ----------
     Aljundi et al., Online continual learning with maximally interfered retrieval, 2019.
     """
+
+    many_processes = False
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        return cls(**cls.common(parts), candidates=parts.baseline.mir_candidates)
 
     def __init__(
         self,
@@ -61,7 +71,7 @@ class MIR(ReplayingMethod):
             undo = self.virtual_step(tasks)
             after = self.losses(replays)
             undo()
-        chosen = most_interfered((after - before).tolist(), self.config.batches)
+        chosen = most_interfered((after - before).cpu().tolist(), self.config.batches)
         return [replays[i] for i in chosen]
 
     @torch.no_grad()
@@ -70,11 +80,14 @@ class MIR(ReplayingMethod):
         return self.outcome_of(replays).loss.view(len(replays), -1).mean(1)
 
     def virtual_step(self, tasks: TaskBatch) -> Callable[[], None]:
-        """Step on the arriving tasks; gives the function that takes it back, bit for bit."""
+        """Step on the arriving tasks; gives the function that takes it back, bit for bit.
+
+        A loss that is not finite is no matter here: the true step meets it too, and refuses it.
+        """
         weights = [p.detach().clone() for p in self.parameters()]
         moments = optimizer_state(self.optimizer)
-        loss = self.learner(tasks.to(self.device)).loss.mean()
-        self.apply(loss)
+        self.backward(self.outcome(tasks, [0] * len(tasks)).loss.mean())
+        self.move(get_total_norm([p.grad for p in self.parameters() if p.grad is not None]))
 
         def undo() -> None:
             with torch.no_grad():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from metadrift import registry
+from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner, Outcome
 from metadrift.memory import Arrival, Memory
 from metadrift.methods.base import Method, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
+from metadrift.methods.parts import MethodParts
+from metadrift.randomness import Purpose
 from metadrift.replay import (
     Replay,
     ReplaySampler,
@@ -39,6 +43,37 @@ class ReplayingMethod(Method):
     sampler
         Which stored batches are drawn; uniform by default.
     """
+
+    memory_rule: ClassVar[str] = "reservoir"
+    """The memory that it has unless `--memory.rule` names another."""
+    memory_kind: ClassVar[type] = Memory
+    """What its memory must at least be."""
+
+    @classmethod
+    def make(cls, parts: MethodParts) -> Self:
+        return cls(**cls.common(parts))
+
+    @classmethod
+    def common(cls, parts: MethodParts) -> dict[str, Any]:
+        """The arguments of `__init__` that all methods with a memory have, without the sampler."""
+        return {
+            "learner": parts.learner,
+            "optimizer": parts.optimizer,
+            "memory": cls.make_memory(parts),
+            "config": parts.replay,
+            "rng": parts.rng(Purpose.REPLAY),
+        }
+
+    @classmethod
+    def make_memory(cls, parts: MethodParts) -> Memory:
+        """The memory that the settings name, or the method's own."""
+        rule = parts.memory.rule or cls.memory_rule
+        kind = registry.find("memories", rule)
+        if not issubclass(kind, cls.memory_kind):
+            needed = cls.memory_kind.__name__
+            raise UsageError(f"{cls.__name__} needs a memory that is a {needed}, not {rule}")
+        made: Memory = kind(parts.room(), parts.rng(Purpose.MEMORY))
+        return made
 
     def __init__(
         self,
@@ -78,25 +113,27 @@ class ReplayingMethod(Method):
     def outcome_of(self, replays: Sequence[Replay]) -> Outcome:
         """What the learner says about these batches, in one forward pass."""
         together = TaskBatch.concatenate([replay.tasks for replay in replays])
-        outcome: Outcome = self.learner(together.to(self.device))
-        return outcome
+        return self.outcome(together, self.owners(replays))
 
     def learn(self, tasks: TaskBatch, replays: Sequence[Replay]) -> StepOutcome:
         """One optimiser step on the arriving and the replayed tasks."""
-        outcome = self.forward(tasks, replays)
-        self.apply(outcome.objective)
-        return outcome
+        return self.apply(self.forward(tasks, replays))
 
     def forward(self, tasks: TaskBatch, replays: Sequence[Replay] = ()) -> StepOutcome:
         """Arriving and replayed tasks in a single forward pass."""
         together = TaskBatch.concatenate([tasks, *(replay.tasks for replay in replays)])
-        every = self.learner(together.to(self.device))
+        every = self.outcome(together, self.owners(replays, tasks))
         arriving = every[: len(tasks)]
         if not replays:
-            return self.step_outcome(arriving, None, arriving.loss.mean())
+            return StepOutcome(arriving, arriving.loss.mean())
         replayed = every[len(tasks) :]
-        term = self.replay_term(replayed, replays)
-        return self.step_outcome(arriving, replayed, arriving.loss.mean() + term)
+        objective = arriving.loss.mean() + self.replay_term(replayed, replays)
+        return StepOutcome(arriving, objective, replayed, len(replays))
+
+    def owners(self, replays: Sequence[Replay], arriving: TaskBatch | None = None) -> list[int]:
+        """A number per task, the arriving ones first: the tasks of one batch go together."""
+        sizes = [len(arriving or ()), *(len(replay.tasks) for replay in replays)]
+        return [number for number, size in enumerate(sizes) for _ in range(size)]
 
     def replay_term(self, replayed: Outcome, replays: Sequence[Replay]) -> Tensor:
         """What replay adds to the objective: the weighted mean loss of the replayed tasks."""
@@ -104,9 +141,10 @@ class ReplayingMethod(Method):
         if self.config.dark:
             kept, known = self.memory.buffer.get_logits([replay.slot for replay in replays])
             each = each + self.config.dark * dark_term(replayed.logits, kept, known)
-        weights = [replay.weight for replay in replays for _ in range(len(replay.tasks))]
+        listed = [replay.weight for replay in replays for _ in range(len(replay.tasks))]
+        weights = torch.tensor(listed, dtype=each.dtype).to(self.device, non_blocking=True)
         balance = domain_balance(len(self.memory.counts())) if self.config.balance else 1.0
-        return balance * (each.new_tensor(weights) * each).mean()
+        return balance * (weights * each).mean()
 
     def arrival(self, tasks: TaskBatch, outcome: StepOutcome, label: int = 0) -> Arrival:
         """What memory is shown of the arriving batch."""

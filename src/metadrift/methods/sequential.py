@@ -10,6 +10,4 @@ class Sequential(Method):
     """No memory."""
 
     def step(self, tasks: TaskBatch) -> StepRecord:
-        outcome = self.forward(self.fresh(tasks))
-        self.apply(outcome.objective)
-        return outcome.record()
+        return self.apply(self.forward(self.fresh(tasks))).record()

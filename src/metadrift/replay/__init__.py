@@ -7,6 +7,7 @@ from metadrift.replay.pets import PETS
 from metadrift.replay.transforms import FreshTasks, Shift, Transform, Turn
 from metadrift.replay.uniform import UniformReplay
 from metadrift.replay.weighting import domain_balance
+from metadrift.replay.wider import put_together
 
 __all__ = [
     "PETS",
@@ -21,4 +22,5 @@ __all__ = [
     "dark_term",
     "domain_balance",
     "most_interfered",
+    "put_together",
 ]

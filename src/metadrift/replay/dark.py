@@ -1,4 +1,4 @@
-"""Task-level dark replay: hold the learner to what it said when a task was stored."""
+"""Task-level dark replay: keep the learner's logits close to those of when a task was stored."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def dark_term(logits: Tensor, stored: Tensor, known: Tensor) -> Tensor:
     >>> dark_term(now, then, torch.tensor([True, True, False])).tolist()
     [0.0, 1.0, 0.0]
     """
-    difference = logits - stored.to(logits)
+    difference = logits - stored.to(logits, non_blocking=True)
     difference = difference - difference.mean(-1, keepdim=True)
-    return difference.square().mean((1, 2)) * known.to(logits)
+    return difference.square().mean((1, 2)) * known.to(logits, non_blocking=True)

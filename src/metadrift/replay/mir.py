@@ -1,4 +1,4 @@
-"""MIR: replay what the step about to be taken would hurt most."""
+"""MIR: choose the stored batches that the next step would hurt most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fresh tasks: the same pictures are never trained on twice in quite the same form."""
+"""Fresh tasks: pictures are changed a little each time they are trained on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Generators = Sequence[np.random.Generator]
 
 
 class Transform(Protocol):
-    """Changes tasks into others that ask the same. The given tasks are not touched."""
+    """Changes tasks without changing their answers. The given tasks are not modified."""
 
     def __call__(self, tasks: TaskBatch, rngs: Generators) -> TaskBatch:
         """The tasks in another form, each by its own generator."""
@@ -93,7 +93,7 @@ class FreshTasks:
 
 @dataclass(frozen=True)
 class Shift:
-    """Moves every image on its own by whole pixels; its outermost pixels go on at the side.
+    """Moves every image on its own by whole pixels; the edge pixels are repeated.
 
     Parameters
     ----------

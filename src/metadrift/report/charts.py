@@ -1,7 +1,7 @@
-"""What a chart shows, apart from how it is drawn: the page draws it as SVG, papers get files.
+"""What a chart shows, apart from how it is drawn: as SVG in the page, and as files for papers.
 
 Colours are names: `m0`, `m1`, ... for methods, `d0`, `d1`, ... for domains, `ink` and `muted` for
-what belongs to neither. The page gives them one value by day and one by night.
+the rest. The page has two values for each, light and dark.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["%", "points", ""]
-METHODS, DOMAINS = 10, 10  # colours there are; then they begin again
+METHODS, DOMAINS = 10, 10  # how many colours there are; after the last comes the first again
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line, and where there are several seeds the band from the lowest to the highest."""
+    """A line; with several seeds also the band from the lowest to the highest."""
 
     name: str
     x: Sequence[float]
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Chart:
-    """What every chart has: a file name, a title, and the variant that it is about, if one."""
+    """What every chart has: a file name, a title, and the variant that it shows, if only one."""
 
     slug: str
     title: str
@@ -61,7 +61,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class LineChart(Chart):
-    x_label: str
+    """Numbers along the steps."""
+
     y_label: str
     series: Sequence[Series]
     unit: Unit = ""
@@ -78,7 +79,7 @@ class StackChart(Chart):
     """Shares of a whole over the steps."""
 
     whole: str
-    """What is shared out: memory, or draws."""
+    """What the shares are of: memory, or draws."""
     x: Sequence[float]
     layers: Sequence[Series]
     spans: Sequence[Span]
@@ -111,7 +112,7 @@ class DotChart(Chart):
 
 @dataclass(frozen=True)
 class RibbonChart(Chart):
-    """Rows of stays along the steps, with what happened in each."""
+    """Rows of stays along the steps, with the alarms of each row."""
 
     rows: Sequence[Ribbon]
     steps: float

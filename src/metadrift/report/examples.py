@@ -1,4 +1,4 @@
-"""A few test tasks with what the learner of the last checkpoint says about them, as pictures."""
+"""A few test tasks as pictures, with the predictions of the last checkpoint's learner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUERIES_SHOWN = 2  # of each class
 
 @dataclass(frozen=True)
 class Query:
-    """A query image, whether its class was named rightly, and the two classes (from 1)."""
+    """A query image, its true class and the predicted one (both from 1)."""
 
     image: str
     right: bool
@@ -47,7 +47,7 @@ class Example:
 def examples_of(run: RunData) -> list[Example]:
     """The first evaluation task of every domain, answered by the last checkpoint's learner.
 
-    No checkpoint, or packs that are not there any more, give none.
+    Empty without a checkpoint, or when the packs are gone.
     """
     saved = checkpoints(run.folder / "checkpoints")
     if not saved:

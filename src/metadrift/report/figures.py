@@ -8,8 +8,8 @@ from typing import Any
 
 from metadrift.report.charts import Chart, DotChart, LineChart, RibbonChart, Span, StackChart
 from metadrift.report.drawing import figure, figure_files
-from metadrift.report.parts import parts_of
 from metadrift.report.scores import accuracy_dots
+from metadrift.report.sections import sections_of
 from metadrift.report.subject import Group, Subject
 from metadrift.report.tables import Table, comma_separated, latex, markdown, tables_of
 from metadrift.storage.files import write_atomically
@@ -24,7 +24,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 
 def write_figures(subject: Subject, folder: Path) -> list[Path]:
-    """Write everything into the folder; several learners or shots get a folder each."""
+    """Write all files into the folder; with several learners or shots, one folder for each."""
     written: list[Path] = []
     for group in subject.groups:
         home = folder / f"{group.learner}-{group.shots}shot" if len(subject.groups) > 1 else folder
@@ -39,8 +39,8 @@ def write_figures(subject: Subject, folder: Path) -> list[Path]:
 
 
 def _named(group: Group) -> list[tuple[str, Chart]]:
-    """Every chart with a file name of its own."""
-    charts = accuracy_dots(group) + [chart for part in parts_of(group) for chart in part.charts]
+    """Every chart with its file name; no two are the same."""
+    charts = accuracy_dots(group) + [c for section in sections_of(group) for c in section.charts]
     names: list[str] = []
     for chart in charts:
         again = names.count(chart.slug)
@@ -66,8 +66,10 @@ def _line(axes: Any, chart: LineChart) -> None:
     factor = 100 if chart.unit == "%" else 1
     for series in chart.series:
         y = [float("nan") if v is None else factor * v for v in series.y]
-        style = {"ls": "--" if series.dashed else "-", "marker": "o" if series.dots else None}
-        axes.plot(series.x, y, label=series.name, c=_hex(series.colour), lw=1.2, ms=2.5, **style)
+        style: dict[str, Any] = {"ls": "--" if series.dashed else "-"}
+        style["marker"] = "o" if series.dots else None
+        style |= {"lw": 1.2, "ms": 2.5, "clip_on": not series.dots}  # the last dot is on the edge
+        axes.plot(series.x, y, label=series.name, c=_hex(series.colour), **style)
         if series.low:
             ends = ([factor * (v or 0.0) for v in side] for side in (series.low, series.high))
             axes.fill_between(series.x, *ends, color=_hex(series.colour), alpha=0.15, lw=0)
@@ -78,7 +80,7 @@ def _line(axes: Any, chart: LineChart) -> None:
         else:
             place = axes.get_xaxis_transform()  # inside the frame, clear of the title
             axes.plot([mark.x], [0.97], "v", c="#c93a3a", ms=4, transform=place, clip_on=False)
-    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, xlim=(0, chart.steps))
+    axes.set(xlabel="step", ylabel=chart.y_label, xlim=(0, chart.steps))
     axes.legend(frameon=False, fontsize=7)
 
 
@@ -115,7 +117,7 @@ def _dots(axes: Any, chart: DotChart) -> None:
     if chart.zero:
         axes.axvline(0, c="#1d2328", lw=0.8)
     axes.set_yticks(places, [name for name, _ in chart.rows])
-    axes.invert_yaxis()
+    axes.set_ylim(at - 1.2, -0.6)  # the first row on top, with room around
     axes.set_xlabel(chart.x_label)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -148,7 +150,7 @@ def _legend_beside(axes: Any, handles: Any, labels: Any) -> None:
 
 
 def _shade(axes: Any, spans: Any) -> None:
-    """One domain's stays in full height, all domains as a strip at the foot."""
+    """The stays of one domain in full height, those of several as a strip at the bottom."""
     top = 1.0 if len({span.name for span in spans}) == 1 else 0.03
     span: Span
     for span in spans:

@@ -15,7 +15,7 @@ STRIP = 7  # height of the strip of true domains
 
 
 class Frame:
-    """The plane of a chart: data to pixels, axes, and the <svg> around it all."""
+    """Collects the elements of one chart. `x` and `y` turn data into pixels."""
 
     def __init__(
         self, width: int, height: int, left: int, x: tuple[float, float], y: tuple[float, float]
@@ -23,7 +23,7 @@ class Frame:
         self.width, self.height, self.left = width, height, left
         self.right, self.top, self.bottom = width - RIGHT, TOP, height - BOTTOM
         self._x, self._y = x, y
-        self.parts: list[Markup] = []
+        self._elements: list[Markup] = []
 
     def x(self, value: float) -> float:
         low, high = self._x
@@ -31,56 +31,53 @@ class Frame:
 
     def y(self, value: float) -> float:
         low, high = self._y
-        return round(
-            self.bottom - (value - low) / ((high - low) or 1) * (self.bottom - self.top), 1
-        )
+        share = (value - low) / ((high - low) or 1)
+        return round(self.bottom - share * (self.bottom - self.top), 1)
 
-    def add(self, pattern: str, **values: Any) -> None:
-        """Put a piece in; every value is escaped."""
-        self.parts.append(Markup(pattern).format(**values))
+    def element(self, tag: str, text: object = None, **attributes: object) -> None:
+        """Add an element. Every value is escaped; `class_` and `data_tip` are class and data-tip.
 
-    def text(
-        self, x: float, y: float, words: object, anchor: str = "middle", kind: str = ""
-    ) -> None:
-        self.add(
-            '<text x="{x}" y="{y}" text-anchor="{a}" class="{k}">{t}</text>',
-            x=x,
-            y=y,
-            a=anchor,
-            k=kind,
-            t=words,
-        )
+        Examples
+        --------
+        >>> frame = Frame(100, 60, 10, (0, 1), (0, 1))
+        >>> frame.element("text", "a < b", class_="name", x=3)
+        >>> print(frame._elements[0])
+        <text class="name" x="3">a &lt; b</text>
+        """
+        inside = "" if text is None else text
+        pattern = Markup("<{0} {1}>{2}</{0}>")
+        self._elements.append(pattern.format(tag, _attributes(attributes), inside))
+
+    def open_group(self, **attributes: object) -> None:
+        """What is added from here to `close_group` belongs together."""
+        self._elements.append(Markup("<g {}>").format(_attributes(attributes)))
+
+    def close_group(self) -> None:
+        self._elements.append(Markup("</g>"))
+
+    def text(self, x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> None:
+        self.element("text", words, x=x, y=y, text_anchor=anchor, class_=kind)
+
+    def upright(self, kind: str, x: float, **attributes: object) -> None:
+        """A line from the top of the plane to its bottom."""
+        self.element("line", class_=kind, x1=x, x2=x, y1=self.top, y2=self.bottom, **attributes)
+
+    def level(self, kind: str, y: float) -> None:
+        """A line from the left of the plane to its right."""
+        self.element("line", class_=kind, x1=self.left, x2=self.right, y1=y, y2=y)
 
     def x_axis(self, label: str, unit: Unit = "") -> None:
-        most = 5 if self.width < 500 else 9
-        for tick in ticks(*self._x, most=most):
-            at = self.x(tick)
-            self.add(
-                '<line class="grid" x1="{x}" x2="{x}" y1="{a}" y2="{b}"/>',
-                x=at,
-                a=self.top,
-                b=self.bottom,
-            )
-            self.text(at, self.bottom + 14, _tick(tick, unit))
+        for tick in ticks(*self._x, most=5 if self.width < 500 else 9):
+            self.upright("grid", self.x(tick))
+            self.text(self.x(tick), self.bottom + 14, _tick(tick, unit))
         self.text((self.left + self.right) / 2, self.height - 4, label, kind="label")
 
     def y_axis(self, label: str, unit: Unit) -> None:
         for tick in ticks(*self._y, most=5):
-            at = self.y(tick)
-            self.add(
-                '<line class="grid" x1="{a}" x2="{b}" y1="{y}" y2="{y}"/>',
-                y=at,
-                a=self.left,
-                b=self.right,
-            )
-            self.text(self.left - 5, at + 3.5, _tick(tick, unit), "end")
-        middle = (self.top + self.bottom) / 2
-        self.add(
-            '<text class="label" text-anchor="middle" transform="translate(9 {y}) rotate(-90)">'
-            "{t}</text>",
-            y=middle,
-            t=label,
-        )
+            self.level("grid", self.y(tick))
+            self.text(self.left - 5, self.y(tick) + 3.5, _tick(tick, unit), "end")
+        turned = f"translate(9 {(self.top + self.bottom) / 2}) rotate(-90)"
+        self.element("text", label, class_="label", text_anchor="middle", transform=turned)
 
     def strip(self, spans: Sequence[Span]) -> None:
         """The true domains, as a thin strip on the axis."""
@@ -88,57 +85,41 @@ class Frame:
             self.box(span, self.bottom - STRIP, STRIP, f"{span.name}: {steps_of(span)}")
 
     def box(self, span: Span, top: float, height: float, tip: str, kind: str = "span") -> None:
-        self.add(
-            '<rect class="{k}" x="{x}" y="{y}" width="{w}" height="{h}" '
-            'style="fill:var(--{c})" data-tip="{t}"/>',
-            k=kind,
-            x=self.x(span.start),
-            y=top,
-            w=round(self.x(span.end) - self.x(span.start), 1),
-            h=height,
-            c=span.colour,
-            t=tip,
-        )
+        x, width = self.x(span.start), round(self.x(span.end) - self.x(span.start), 1)
+        place = {"x": x, "y": top, "width": width, "height": height}
+        self.element("rect", class_=kind, **place, style=f"fill:var(--{span.colour})", data_tip=tip)
 
     def marks(self, marks: Sequence[Mark]) -> None:
         for mark in marks:
-            at = self.x(mark.x)
             if mark.kind == "change":
-                self.add(
-                    '<line class="change" x1="{x}" x2="{x}" y1="{a}" y2="{b}" data-tip="{t}"/>',
-                    x=at,
-                    a=self.top,
-                    b=self.bottom,
-                    t=f"{mark.text} at step {mark.x:g}",
-                )
+                tip = f"{mark.text} at step {mark.x:g}"
+                self.upright("change", self.x(mark.x), data_tip=tip)
             else:
-                self.alarm(at, self.top, mark.text)
+                self.alarm(self.x(mark.x), self.top, mark.text)
 
     def alarm(self, x: float, y: float, tip: str, way: int = 1) -> None:
         """A triangle that points down to its place, or up with `way` -1."""
-        self.add(
-            '<path class="alarm" d="M{a} {y}H{b}L{x} {z}Z" data-tip="{t}"/>',
-            a=x - 5,
-            b=x + 5,
-            x=x,
-            y=y - 3 * way,
-            z=y + 6 * way,
-            t=tip,
-        )
+        shape = f"M{x - 5} {y - 3 * way}H{x + 5}L{x} {y + 6 * way}Z"
+        self.element("path", class_="alarm", d=shape, data_tip=tip)
 
     def svg(self, title: str, hover: dict[str, Any] | None = None) -> Markup:
-        inside = Markup("").join(self.parts)
-        cross = Markup('<line class="cross" y1="{a}" y2="{b}"/>').format(a=self.top, b=self.bottom)
-        more = Markup("")
+        attributes = {
+            "class": "chart",
+            "viewBox": f"0 0 {self.width} {self.height}",
+            "role": "img",
+            "aria-label": title,
+        }
         if hover is not None:
+            self.element("line", class_="cross", y1=self.top, y2=self.bottom)
             plane = {"left": self.left, "right": self.right, "x": list(self._x)}
-            text = json.dumps(plane | hover, separators=(",", ":"))
-            more = Markup(' data-hover="{}"').format(text)
-        return Markup(
-            '<svg class="chart" viewBox="0 0 {w} {h}" role="img" aria-label="{t}"{m}>{i}{c}</svg>'
-        ).format(
-            w=self.width, h=self.height, t=title, m=more, i=inside, c=cross if hover else Markup("")
-        )
+            attributes["data-hover"] = json.dumps(plane | hover, separators=(",", ":"))
+        inside = Markup("").join(self._elements)
+        return Markup("<svg {}>{}</svg>").format(_attributes(attributes), inside)
+
+
+def _attributes(values: dict[str, Any]) -> Markup:
+    pairs = ((name.rstrip("_").replace("_", "-"), value) for name, value in values.items())
+    return Markup(" ").join(Markup('{}="{}"').format(name, value) for name, value in pairs)
 
 
 def _tick(value: float, unit: Unit) -> str:

@@ -1,4 +1,4 @@
-"""What the charts of a report share: stays, colours, and the mean line over seeds."""
+"""What the charts of a report share: spans, colours, and the mean line over seeds."""
 
 from __future__ import annotations
 
@@ -8,77 +8,70 @@ from statistics import fmean
 
 from metadrift.report.charts import DOMAINS, METHODS, Series, Span
 from metadrift.report.subject import Group, RunData, Variant
-from metadrift.report.thinning import Points, averaged
+from metadrift.report.thinning import averaged
 
 
 def curves(group: Group, key: str) -> list[Series]:
-    """A number of the metrics along the stream, one line a variant."""
+    """A number of the metrics along the stream, one line per variant."""
     lines = []
     for variant in group.variants:
         seeds = [
             {int(line["step"]): line[key] for line in run.metrics if line.get(key) is not None}
             for run in variant.runs
         ]
-        line = over_seeds(variant, [s for s in seeds if s])
-        if line:
-            lines.append(line)
-    return lines
+        lines.append(over_seeds(variant, seeds))
+    return [line for line in lines if line]
 
 
 def over_seeds(
     variant: Variant, seeds: list[dict[int, float]], dots: bool = False
 ) -> Series | None:
-    """The mean over seeds at the steps that all of them have, with the band."""
-    steps = common_steps([list(seed) for seed in seeds])
+    """The mean over the seeds that have values, at the steps that all of these have."""
+    known = [seed for seed in seeds if seed]
+    steps = common_steps(known)
     if not steps:
         return None
-    each = [[seed[int(s)] for seed in seeds] for s in steps]
-    x, y = averaged(steps, [fmean(values) for values in each])
-    low: Points = averaged(steps, [min(values) for values in each])
-    high: Points = averaged(steps, [max(values) for values in each])
-    band = (low[1], high[1]) if len(seeds) > 1 else ((), ())
-    colour = f"m{variant.key % METHODS}"
-    return Series(variant.label, x, y, colour, variant.key, False, dots, *band)
+    each = [[seed[int(step)] for seed in known] for step in steps]
+    (x, y), (_, low), (_, high) = (averaged(steps, list(map(of, each))) for of in (fmean, min, max))
+    band = (low, high) if len(known) > 1 else ((), ())
+    return Series(variant.label, x, y, variant_colour(variant), variant.key, False, dots, *band)
 
 
-def common_steps(lists: list[list[int]]) -> list[float]:
-    if not lists:
-        return []
-    return [float(s) for s in sorted(set(lists[0]).intersection(*lists[1:]))]
+def common_steps(seeds: list[dict[int, float]]) -> list[float]:
+    """The steps that every seed has, in order."""
+    return [float(step) for step in sorted(set(seeds[0]).intersection(*seeds[1:]))] if seeds else []
 
 
-def stays_of(group: Group) -> list[tuple[str, int, int]]:
-    return next((stays for run in group.runs if (stays := run.stays())), [])
+def variant_colour(variant: Variant) -> str:
+    return f"m{variant.key % METHODS}"
 
 
-def steps_of(group: Group) -> float:
-    return float(max((run.steps for run in group.runs), default=0) or 1)
-
-
-def colours_of(group: Group) -> dict[str, str]:
+def domain_colours(group: Group) -> dict[str, str]:
     return {name: f"d{number % DOMAINS}" for number, name in enumerate(group.domains)}
 
 
-def spans_of(stays: list[tuple[str, int, int]], colour: dict[str, str]) -> list[Span]:
-    return [Span(first, end, name, colour[name], name) for name, first, end in stays]
+def true_spans(group: Group) -> list[Span]:
+    """The stays of the stream in the colours of their domains."""
+    colour = domain_colours(group)
+    return [Span(first, end, name, colour[name], name) for name, first, end in group.stays]
+
+
+def latent_spans(group: Group, run: RunData) -> list[Span]:
+    """The latent domains that a run found, each in the colour of the true domain it mostly is."""
+    colour = domain_colours(group)
+    starts = [0, *(int(change["started_at"]) for change in run.happened("change"))]
+    spans = []
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], run.step], strict=True)):
+        inside: Counter[tuple[str, int]] = Counter()
+        for name, first, last in group.stays:
+            if first < end and last > start:
+                inside[name, first] = min(end, last) - max(start, first)
+        if inside:
+            most = inside.most_common(1)[0][0][0]
+            name = f"latent {number}, mostly {most}"
+            spans.append(Span(start, end, name, colour[most], str(number)))
+    return spans
 
 
 def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
-
-
-def latent_spans(
-    run: RunData, stays: list[tuple[str, int, int]], colour: dict[str, str]
-) -> list[Span]:
-    """The latent domains that a run found, in the colours of the true ones they mostly are."""
-    starts = [0, *(int(change["started_at"]) for change in run.happened("change"))]
-    spans = []
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], run.step], strict=True)):
-        inside = Counter(
-            {f"{n} {a}": min(end, b) - max(start, a) for n, a, b in stays if a < end and b > start}
-        )
-        if not inside:
-            continue
-        most = inside.most_common(1)[0][0].rsplit(" ", 1)[0]
-        spans.append(Span(start, end, f"latent {number}, mostly {most}", colour[most], str(number)))
-    return spans

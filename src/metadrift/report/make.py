@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from metadrift.errors import MetadriftError
 from metadrift.report.examples import examples_of
 from metadrift.report.page import Pictures, write_page
 from metadrift.report.subject import Subject, read_subject
+from metadrift.storage.terminal import printable
 
 
 def make_report(
@@ -19,6 +21,8 @@ def make_report(
         raise MetadriftError(f"the folder {page.parent} for the page does not exist")
     try:
         subject = read_subject(folder)
+        for line in (line for run in subject.runs for line in run.damaged):
+            print(f"left out: {printable(line)}", file=sys.stderr)
         write_page(subject, page, _pictures(subject) if examples else [])
         if figures is None:
             return page, []

@@ -14,11 +14,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from metadrift import __version__
-from metadrift.experiments.table import fresh_notes
-from metadrift.report.charts import DOMAINS, METHODS
+from metadrift.experiments.table import notes_on, precision_notes
 from metadrift.report.examples import Example
-from metadrift.report.parts import parts_of
+from metadrift.report.lines import domain_colours, variant_colour
 from metadrift.report.scores import accuracy_dots
+from metadrift.report.sections import sections_of
 from metadrift.report.subject import Group, RunData, Subject
 from metadrift.report.svg import draw
 from metadrift.report.tables import tables_of
@@ -26,12 +26,12 @@ from metadrift.runs.config import describe_fresh, to_toml
 from metadrift.storage.files import write_atomically
 
 WIDE = ("statistic-", "stream", "domains")
-"""Charts that are given the page's whole width."""
+"""Charts as wide as the page, by how their names begin."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Tasks with the learner's answers, by the variant's label."""
+    """Test tasks with the predictions of one variant's learner."""
 
     of: str
     examples: list[Example]
@@ -52,7 +52,7 @@ def render(subject: Subject, pictures: list[Pictures]) -> str:
         single=subject.grid is None,
         groups=[_group(group) for group in subject.groups],
         chips=[
-            {"key": v.key, "label": v.label, "colour": f"m{v.key % METHODS}", "oracle": v.oracle}
+            {"key": v.key, "label": v.label, "colour": variant_colour(v), "oracle": v.oracle}
             for v in subject.groups[0].variants
         ],
         unfinished=[_progress(run) for run in subject.runs if run.summary is None],
@@ -62,7 +62,7 @@ def render(subject: Subject, pictures: list[Pictures]) -> str:
         made_with=_versions(subject),
         draw=draw,
         is_wide=lambda chart: chart.slug.startswith(WIDE),
-        # Only this script may run, whatever a name may hold.
+        # Only this script may run, even if a name holds another one.
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{digest}'",
         script=Markup(script),  # our own files, not data
@@ -79,8 +79,8 @@ def _group(group: Group) -> dict[str, Any]:
         "by_domain": tables.get("by-domain"),
         "budget": tables.get("budget"),
         "dots": accuracy_dots(group),
-        "parts": parts_of(group),
-        "domains": [(name, f"d{n % DOMAINS}") for n, name in enumerate(group.domains)],
+        "sections": sections_of(group),
+        "domains": list(domain_colours(group).items()),
         "one_seed": all(len(v.runs) == 1 for v in group.variants),
     }
 
@@ -97,11 +97,18 @@ def _progress(run: RunData) -> dict[str, Any]:
 
 
 def _notes(subject: Subject) -> list[str]:
+    left_out = [
+        f"{run.folder.name}: {len(run.damaged)} damaged lines are left out"
+        for run in subject.runs
+        if run.damaged
+    ]
     if subject.grid is None:
-        return []
+        return left_out
     runs = {v.name: v.runs[0].config for group in subject.groups for v in group.variants}
     fresh = {name: describe_fresh(run.fresh, run.transform) for name, run in runs.items()}
-    notes, source = [*fresh_notes(fresh), *subject.grid.notes], subject.grid.source
+    notes, source = [*left_out, *notes_on("fresh tasks", fresh)], subject.grid.source
+    precision = {name: run.precision for name, run in runs.items()}
+    notes += [*precision_notes(precision), *subject.grid.notes]
     if source and not any(source in note for note in notes):
         notes.append(f"Published numbers: {source}")
     return notes

@@ -4,102 +4,64 @@ from __future__ import annotations
 
 from typing import Any
 
-from metadrift.report.charts import (
-    METHODS,
-    Chart,
-    LineChart,
-    Mark,
-    Ribbon,
-    RibbonChart,
-    Series,
-)
+from metadrift.report.charts import Chart, LineChart, Mark, Ribbon, RibbonChart, Series, Unit
 from metadrift.report.lines import (
-    colours_of,
     curves,
     latent_spans,
     over_seeds,
     slug,
-    spans_of,
-    stays_of,
-    steps_of,
+    true_spans,
+    variant_colour,
 )
 from metadrift.report.subject import Group, RunData, Variant
 from metadrift.report.thinning import peaks_kept
 
 
 def accuracy_over_time(group: Group) -> list[Chart]:
-    """One chart a domain: accuracy on its unseen classes after each stay of the stream."""
+    """One chart per domain: accuracy on its unseen classes after each stay of the stream."""
     charts: list[Chart] = []
-    stays, colour = stays_of(group), colours_of(group)
     for name in group.domains:
-        lines = [line for v in group.variants if (line := _stages(v, name))]
+        lines = [line for variant in group.variants if (line := _stages(variant, name))]
         if lines:
-            here = [s for s in spans_of(stays, colour) if s.name == name]
-            charts.append(
-                LineChart(
-                    f"over-time-{slug(name)}",
-                    name,
-                    None,
-                    "step",
-                    "accuracy %",
-                    lines,
-                    "%",
-                    spans=here,
-                    steps=steps_of(group),
-                )
-            )
+            here = [span for span in true_spans(group) if span.name == name]
+            file, steps = f"over-time-{slug(name)}", group.steps
+            charts.append(LineChart(file, name, None, "accuracy %", lines, "%", (), here, steps))
     return charts
 
 
 def stream_ribbon(group: Group) -> list[Chart]:
-    """The true domains along the stream, and below them those that each run made for itself."""
-    stays = stays_of(group)
-    if not stays:
+    """The true domains along the stream, and below them the latent domains of each run."""
+    if not group.stays:
         return []
-    colour = colours_of(group)
-    rows = [Ribbon("true domains", spans_of(stays, colour))]
+    rows = [Ribbon("true domains", true_spans(group))]
     for variant, run in _detecting(group):
-        changes = run.happened("change")
         seed = f", seed {run.config.seed}" if len(variant.runs) > 1 else ""
-        rows.append(
-            Ribbon(
-                f"{variant.label}{seed}",
-                latent_spans(run, stays, colour),
-                [_alarm(change, stays) for change in changes],
-                variant.key,
-            )
-        )
-    return [
-        RibbonChart("stream", "The stream: true and latent domains", None, rows, steps_of(group))
-    ]
+        name, alarms = f"{variant.label}{seed}", _alarms(group, run)
+        rows.append(Ribbon(name, latent_spans(group, run), alarms, variant.key))
+    title = "The stream: true and latent domains"
+    return [RibbonChart("stream", title, None, rows, group.steps)]
 
 
 def statistics(group: Group) -> list[Chart]:
     """The detector's statistic against its threshold, for each run that has one."""
     charts: list[Chart] = []
-    stays, colour = stays_of(group), colours_of(group)
     for variant, run in _detecting(group):
-        steps = [float(line["step"]) for line in run.metrics]
-        pairs = [
-            (name, peaks_kept(steps, [line.get(name) for line in run.metrics]))
-            for name in ("statistic", "threshold")
-        ]
-        if not any(y is not None for _, (_, values) in pairs for y in values):
+        colour = variant_colour(variant)
+        lines = [_watched(run, "statistic", colour), _watched(run, "threshold", "ink", True)]
+        if not any(value is not None for line in lines for value in line.y):
             continue
-        look = {"statistic": (f"m{variant.key % METHODS}", False), "threshold": ("ink", True)}
-        lines = [Series(n, x, y, look[n][0], dashed=look[n][1]) for n, (x, y) in pairs]
-        changes = [Mark(first, "change", f"{name} begins") for name, first, _ in stays[1:]]
+        seed = run.config.seed
+        changes = [Mark(first, "change", f"{name} begins") for name, first, _ in group.stays[1:]]
         charts.append(
             LineChart(
-                f"statistic-{slug(variant.name)}-seed{run.config.seed}",
-                f"{variant.label}, seed {run.config.seed}",
+                f"statistic-{slug(variant.name)}-seed{seed}",
+                f"{variant.label}, seed {seed}",
                 variant.key,
-                "step",
                 "statistic",
                 lines,
-                marks=[*changes, *(_alarm(change, stays) for change in run.happened("change"))],
-                spans=spans_of(stays, colour),
-                steps=steps_of(group),
+                marks=[*changes, *_alarms(group, run)],
+                spans=true_spans(group),
+                steps=group.steps,
             )
         )
     return charts
@@ -107,32 +69,17 @@ def statistics(group: Group) -> list[Chart]:
 
 def learning_curves(group: Group) -> list[Chart]:
     """Loss and accuracy on the arriving tasks, and the loss on the replayed ones."""
-    stays, colour = stays_of(group), colours_of(group)
-    found = [
-        ("accuracy", "Accuracy on arriving tasks", "%"),
-        ("loss", "Loss on arriving tasks", ""),
-        ("replay_loss", "Loss on replayed tasks", ""),
+    wanted: list[tuple[str, str, str, Unit]] = [
+        ("accuracy", "Accuracy on arriving tasks", "accuracy %", "%"),
+        ("loss", "Loss on arriving tasks", "loss", ""),
+        ("replay_loss", "Loss on replayed tasks", "loss", ""),
     ]
-    charts: list[Chart] = []
-    for key, title, unit in found:
-        lines = curves(group, key)
-        if lines:
-            slug = f"training-{key.replace('_', '-')}"
-            label = "accuracy %" if unit == "%" else "loss"
-            charts.append(
-                LineChart(
-                    slug,
-                    title,
-                    None,
-                    "step",
-                    label,
-                    lines,
-                    "%" if unit == "%" else "",
-                    spans=spans_of(stays, colour),
-                    steps=steps_of(group),
-                )
-            )
-    return charts
+    spans, steps = true_spans(group), group.steps
+    return [
+        LineChart(f"training-{slug(key)}", title, None, label, lines, unit, (), spans, steps)
+        for key, title, label, unit in wanted
+        if (lines := curves(group, key))
+    ]
 
 
 def _detecting(group: Group) -> list[tuple[Variant, RunData]]:
@@ -145,9 +92,19 @@ def _detecting(group: Group) -> list[tuple[Variant, RunData]]:
     ]
 
 
-def _alarm(change: dict[str, Any], stays: list[tuple[str, int, int]]) -> Mark:
+def _watched(run: RunData, name: str, colour: str, dashed: bool = False) -> Series:
+    steps = [float(line["step"]) for line in run.metrics]
+    x, y = peaks_kept(steps, [line.get(name) for line in run.metrics])
+    return Series(name, x, y, colour, dashed=dashed)
+
+
+def _alarms(group: Group, run: RunData) -> list[Mark]:
+    return [_alarm(group, change) for change in run.happened("change")]
+
+
+def _alarm(group: Group, change: dict[str, Any]) -> Mark:
     at = int(change["at_step"])
-    before = [first for _, first, _ in stays[1:] if first <= at]
+    before = [first for _, first, _ in group.stays[1:] if first <= at]
     late = f", {at - before[-1]} steps after the last true change" if before else ""
     return Mark(at, "alarm", f"alarm at step {at}{late}")
 
@@ -161,4 +118,4 @@ def _stages(variant: Variant, domain: str) -> Series | None:
         }
         for run in variant.runs
     ]
-    return over_seeds(variant, [t for t in tests if t], dots=True)
+    return over_seeds(variant, tests, dots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from metadrift.report.charts import METHODS, Chart, Dot, DotChart
+from metadrift.report.charts import Chart, Dot, DotChart
+from metadrift.report.lines import variant_colour
 from metadrift.report.subject import Group, Variant
 
 
@@ -46,7 +47,8 @@ def domain_dots(group: Group) -> list[Chart]:
 def accuracy_dot(variant: Variant, domain: str | None = None) -> Dot:
     """A variant's accuracy with its interval: over seeds, or over test tasks in a single run.
 
-    While only one of several seeds is finished there is none: the two must not stand side by side.
+    While only one of several seeds is finished there is no interval, so that the two kinds never
+    stand side by side.
     """
     assert variant.row is not None
     cell = variant.row["accuracy"] if domain is None else variant.row["per_domain"][domain]
@@ -58,14 +60,14 @@ def accuracy_dot(variant: Variant, domain: str | None = None) -> Dot:
     mean = float(cell["mean"])
     low, high = (None, None) if half is None else (mean - half, mean + half)
     values = [float(s["mean"]) for s in each] if len(each) > 1 else []
-    return Dot(variant.label, mean, f"m{variant.key % METHODS}", variant.key, low, high, values)
+    return Dot(variant.label, mean, variant_colour(variant), variant.key, low, high, values)
 
 
 def _gap(variant: Variant, difference: dict[str, Any]) -> Dot:
     low, high = (_finite(end) for end in difference["t95"])
     name = f"{variant.label} less {difference['to']}"
-    colour = f"m{variant.key % METHODS}"
-    return Dot(name, float(difference["mean"]), colour, variant.key, low, high)
+    mean = float(difference["mean"])
+    return Dot(name, mean, variant_colour(variant), variant.key, low, high)
 
 
 def _finite(value: float | None) -> float | None:

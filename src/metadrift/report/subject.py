@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from metadrift.storage.reading import read_json
 
 @dataclass(frozen=True)
 class RunData:
-    """One run as its folder tells it. `summary` is None while the run goes on."""
+    """One run, read from its folder. `summary` is None until the run is finished."""
 
     folder: Path
     config: RunConfig
@@ -25,16 +25,18 @@ class RunData:
     metrics: list[dict[str, Any]]
     events: list[dict[str, Any]]
     segments: list[tuple[str, int]]
-    """Domain and steps of each stay; empty when the benchmark's own file is gone."""
+    """Domain and steps of each stay; empty when the benchmark's file is gone."""
+    damaged: list[str] = field(default_factory=list)
+    """What is wrong with the lines that were left out."""
 
     @property
     def steps(self) -> int:
-        """How many there are in all."""
+        """All steps of the run."""
         return sum(steps for _, steps in self.segments)
 
     @property
     def step(self) -> int:
-        """How many are done."""
+        """Steps done."""
         if self.summary is not None:
             return self.steps
         return int(self.metrics[-1]["step"]) if self.metrics else 0
@@ -42,11 +44,6 @@ class RunData:
     @property
     def domains(self) -> list[str]:
         return list(dict.fromkeys(domain for domain, _ in self.segments))
-
-    @property
-    def oracle(self) -> bool:
-        """Whether the method was told what nobody tells it in earnest."""
-        return self.config.method == "balanced-oracle" or self.config.labels == "oracle"
 
     def stays(self) -> list[tuple[str, int, int]]:
         """Domain, first step and end of each stay; none for streams without an order."""
@@ -63,15 +60,15 @@ class RunData:
 
     def happened(self, what: str) -> list[dict[str, Any]]:
         """The events of one kind."""
-        return [event for event in self.events if event["event"] == what]
+        return [event for event in self.events if event.get("event") == what]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row of a table: a method or a variant of one, with its runs, one a seed."""
+    """One row of a table: a method or a variant of one, with one run per seed."""
 
     key: int
-    """Its place among the variants: its colour, and what the page hides it by."""
+    """Its number among the variants: it sets the colour, and the page hides the variant by it."""
     name: str
     runs: list[RunData]
     row: dict[str, Any] | None
@@ -79,7 +76,7 @@ class Variant:
 
     @property
     def oracle(self) -> bool:
-        return any(run.oracle for run in self.runs)
+        return any(run.config.oracle for run in self.runs)
 
     @property
     def label(self) -> str:
@@ -88,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Group:
-    """What may be compared with each other: the variants of one learner and number of shots."""
+    """The variants of one learner and one number of shots: these may be compared."""
 
     learner: str
     shots: int
@@ -105,6 +102,16 @@ class Group:
     @property
     def domains(self) -> list[str]:
         return list(dict.fromkeys(name for run in self.runs for name in run.domains))
+
+    @property
+    def stays(self) -> list[tuple[str, int, int]]:
+        """The stays of the stream, which all runs share; see `RunData.stays`."""
+        return next((stays for run in self.runs if (stays := run.stays())), [])
+
+    @property
+    def steps(self) -> float:
+        """The steps of the longest run, at least 1."""
+        return float(max((run.steps for run in self.runs), default=0) or 1)
 
 
 @dataclass(frozen=True)
@@ -142,16 +149,18 @@ def read_subject(folder: Path) -> Subject:
 
 
 def read_run(folder: Path, config: RunConfig) -> RunData:
-    """Read what there is of a run; a run that has not begun has no folder yet."""
+    """Read what is there of a run; one that has not begun has no folder yet."""
     file = folder / "summary.json"
     summary = read_json(file) if file.is_file() else None
+    damaged: list[str] = []
     return RunData(
         folder=folder,
         config=config,
         summary=summary,
-        metrics=read_lines(folder / "metrics.jsonl"),
-        events=read_lines(folder / "events.jsonl"),
+        metrics=read_lines(folder / "metrics.jsonl", damaged),
+        events=read_lines(folder / "events.jsonl", damaged),
         segments=_segments(config, summary),
+        damaged=damaged,
     )
 
 

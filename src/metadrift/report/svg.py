@@ -33,53 +33,41 @@ def draw(chart: Chart, width: int = 380) -> Markup:
 
 
 def _line(chart: LineChart, width: int) -> Markup:
-    values = [v for s in chart.series for ys in (s.y, s.low, s.high) for v in ys if v is not None]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if chart.unit == "%":
-        low, high = max(0.0, low - 0.03), min(1.0, high + 0.03)
-    else:
-        low = min(low, 0.0) if chart.from_zero else low
-        room = 0.06 * ((high - low) or 1.0)
-        low, high = low - (room if chart.spans or not chart.from_zero else 0.0), high + room
     end = chart.steps or max((x for s in chart.series for x in s.x), default=1.0)
-    frame = Frame(width, 220 if width > 500 else 200, 46, (0.0, end), (low, high))
+    frame = Frame(width, 220 if width > 500 else 200, 46, (0.0, end), _y_range(chart))
     one = len({span.name for span in chart.spans}) == 1
     if one:  # the chart is about this domain: shade its stays
         for span in chart.spans:
             frame.box(span, frame.top, frame.bottom - frame.top, steps_of(span), "shade")
-    frame.x_axis(chart.x_label)
+    frame.x_axis("step")
     frame.y_axis(chart.y_label, chart.unit)
     if not one:
         frame.strip(chart.spans)
     for series in chart.series:
-        frame.add('<g data-variant="{v}">', v="" if series.variant is None else series.variant)
+        frame.open_group(data_variant=_variant(series.variant))
         if series.low:
-            up = _path(frame, series.x, series.high)
-            back = _path(frame, list(reversed(series.x)), list(reversed(series.low)))
-            if up and back:
-                frame.add(
-                    '<path class="band" d="{d}Z" style="fill:var(--{c})"/>',
-                    d=up + "L" + back[1:],
-                    c=series.colour,
-                )
-        frame.add(
-            '<path class="line{k}" d="{d}" style="stroke:var(--{c})"/>',
-            k=" dashed" if series.dashed else "",
-            d=_path(frame, series.x, series.y),
-            c=series.colour,
-        )
+            _area(frame, "band", series.x, series.low, series.high, series.colour)
+        kind = "line dashed" if series.dashed else "line"
+        line, style = _path(frame, series.x, series.y), f"stroke:var(--{series.colour})"
+        frame.element("path", class_=kind, d=line, style=style)
         if series.dots or len(series.x) == 1:
             for x, y in zip(series.x, series.y, strict=True):
                 if y is not None:
-                    frame.add(
-                        '<circle cx="{x}" cy="{y}" r="2.6" style="fill:var(--{c})"/>',
-                        x=frame.x(x),
-                        y=frame.y(y),
-                        c=series.colour,
-                    )
-        frame.add("</g>")
+                    place = {"cx": frame.x(x), "cy": frame.y(y), "r": 2.6}
+                    frame.element("circle", **place, style=f"fill:var(--{series.colour})")
+        frame.close_group()
     frame.marks(chart.marks)
     return frame.svg(chart.title, _hover(chart.series, chart.unit))
+
+
+def _y_range(chart: LineChart) -> tuple[float, float]:
+    values = [v for s in chart.series for ys in (s.y, s.low, s.high) for v in ys if v is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if chart.unit == "%":
+        return max(0.0, low - 0.03), min(1.0, high + 0.03)
+    low = min(low, 0.0) if chart.from_zero else low
+    room = 0.06 * ((high - low) or 1.0)
+    return low - (room if chart.spans or not chart.from_zero else 0.0), high + room
 
 
 def _stack(chart: StackChart, width: int) -> Markup:
@@ -89,27 +77,14 @@ def _stack(chart: StackChart, width: int) -> Markup:
     below = [0.0] * len(chart.x)
     for layer in chart.layers:
         above = [b + (y or 0.0) for b, y in zip(below, layer.y, strict=True)]
-        up = _path(frame, chart.x, above)
-        back = _path(frame, list(reversed(chart.x)), list(reversed(below)))
-        frame.add(
-            '<path class="layer" d="{d}Z" style="fill:var(--{c})"/>',
-            d=up + "L" + back[1:],
-            c=layer.colour,
-        )
+        _area(frame, "layer", chart.x, below, above, layer.colour)
         below = above
     frame.strip(chart.spans)
     return frame.svg(f"{chart.whole} of {chart.title}", _hover(list(reversed(chart.layers)), "%"))
 
 
 def _dots(chart: DotChart, width: int) -> Markup:
-    dots = [dot for _, row in chart.rows for dot in row]
-    values = [v for d in dots for v in (d.value, d.low, d.high, *d.each) if v is not None]
-    values += [0.0] if chart.zero else []
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    room = 0.06 * ((high - low) or 0.1)
-    low, high = low - room, high + room
-    if chart.unit == "%":
-        low, high = max(0.0, low), min(1.0, high)
+    low, high = _x_range(chart)
     pitch, gap = 13, 12
     height = TOP + BOTTOM + sum(len(row) * pitch + gap for _, row in chart.rows)
     longest = max((len(name) for name, _ in chart.rows), default=0)
@@ -117,12 +92,7 @@ def _dots(chart: DotChart, width: int) -> Markup:
     frame = Frame(width, height, round(left), (low, high), (0.0, 1.0))
     frame.x_axis(chart.x_label, chart.unit)
     if chart.zero:
-        frame.add(
-            '<line class="zero" x1="{x}" x2="{x}" y1="{a}" y2="{b}"/>',
-            x=frame.x(0.0),
-            a=frame.top,
-            b=frame.bottom,
-        )
+        frame.upright("zero", frame.x(0.0))
     at = float(TOP)
     for name, row in chart.rows:
         middle = at + (len(row) * pitch + gap) / 2
@@ -131,13 +101,18 @@ def _dots(chart: DotChart, width: int) -> Markup:
             y = at + gap / 2 + pitch * (number + 0.5)
             _one_dot(frame, chart, name, dot, y, low, high)
         at += len(row) * pitch + gap
-        frame.add(
-            '<line class="grid" x1="{a}" x2="{b}" y1="{y}" y2="{y}"/>',
-            a=frame.left,
-            b=frame.right,
-            y=at,
-        )
+        frame.level("grid", at)
     return frame.svg(chart.title)
+
+
+def _x_range(chart: DotChart) -> tuple[float, float]:
+    dots = [dot for _, row in chart.rows for dot in row]
+    values = [v for d in dots for v in (d.value, d.low, d.high, *d.each) if v is not None]
+    values += [0.0] if chart.zero else []
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.06 * ((high - low) or 0.1)
+    low, high = low - room, high + room
+    return (max(0.0, low), min(1.0, high)) if chart.unit == "%" else (low, high)
 
 
 def _one_dot(
@@ -148,28 +123,16 @@ def _one_dot(
         tip = f"{row}, {tip}"
     if dot.low is not None and dot.high is not None:
         tip += f" [{shown(dot.low, chart.unit)}, {shown(dot.high, chart.unit)}]"
-    frame.add(
-        '<g data-variant="{v}" data-tip="{t}" style="color:var(--{c})">',
-        v=dot.variant,
-        t=tip,
-        c=dot.colour,
-    )
-    frame.add(
-        '<rect class="target" x="{x}" y="{y}" width="{w}" height="13"/>',
-        x=frame.left,
-        y=y - 6.5,
-        w=frame.right - frame.left,
-    )
+    frame.open_group(data_variant=dot.variant, data_tip=tip, style=f"color:var(--{dot.colour})")
+    wide = frame.right - frame.left
+    frame.element("rect", class_="target", x=frame.left, y=y - 6.5, width=wide, height=13)
     if dot.low is not None and dot.high is not None:
-        frame.add(
-            '<path class="whisker" d="M{a} {t}v6m0 -3H{b}m0 -3v6"/>',
-            a=frame.x(max(dot.low, low)),
-            t=y - 3,
-            b=frame.x(min(dot.high, high)),
-        )
+        start, end = frame.x(max(dot.low, low)), frame.x(min(dot.high, high))
+        frame.element("path", class_="whisker", d=f"M{start} {y - 3}v6m0 -3H{end}m0 -3v6")
     for value in dot.each:
-        frame.add('<circle class="seed" cx="{x}" cy="{y}" r="2"/>', x=frame.x(value), y=y)
-    frame.add('<circle class="dot" cx="{x}" cy="{y}" r="4.2"/></g>', x=frame.x(dot.value), y=y)
+        frame.element("circle", class_="seed", cx=frame.x(value), cy=y, r=2)
+    frame.element("circle", class_="dot", cx=frame.x(dot.value), cy=y, r=4.2)
+    frame.close_group()
 
 
 def _ribbon(chart: RibbonChart, width: int) -> Markup:
@@ -179,18 +142,36 @@ def _ribbon(chart: RibbonChart, width: int) -> Markup:
     frame.x_axis("step")
     for number, row in enumerate(chart.rows):
         top = TOP + pitch * number + 15
-        frame.add('<g data-variant="{v}">', v="" if row.variant is None else row.variant)
+        frame.open_group(data_variant=_variant(row.variant))
         frame.text(frame.left, top - 4, row.name, "start", "name")
         for span in row.spans:
             frame.box(span, top, thick, f"{span.name}: {steps_of(span)}")
-            long = frame.x(span.end) - frame.x(span.start)
-            if long > 6.5 * len(span.label) + 4:
-                middle = (frame.x(span.start) + frame.x(span.end)) / 2
-                frame.text(middle, top + thick / 2 + 4, span.label, kind="on")
+            start, end = frame.x(span.start), frame.x(span.end)
+            if end - start > 6.5 * len(span.label) + 4:
+                frame.text((start + end) / 2, top + thick / 2 + 4, span.label, kind="on")
         for mark in row.marks:
             frame.alarm(frame.x(mark.x), top + thick + 4, mark.text, -1)
-        frame.add("</g>")
+        frame.close_group()
     return frame.svg(chart.title)
+
+
+def _variant(key: int | None) -> str:
+    """What the page hides an element by; an empty text is never hidden."""
+    return "" if key is None else str(key)
+
+
+def _area(
+    frame: Frame,
+    kind: str,
+    x: Sequence[float],
+    low: Sequence[float | None],
+    high: Sequence[float | None],
+    colour: str,
+) -> None:
+    """The area between two lines."""
+    up, back = _path(frame, x, high), _path(frame, list(reversed(x)), list(reversed(low)))
+    if up and back:
+        frame.element("path", class_=kind, d=f"{up}L{back[1:]}Z", style=f"fill:var(--{colour})")
 
 
 def _hover(series: Sequence[Any], unit: Unit) -> dict[str, Any]:

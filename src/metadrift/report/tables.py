@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from metadrift.experiments.table import PUBLISHED, as_published, difference, percent
+from metadrift.experiments.table import (
+    PUBLISHED,
+    as_published,
+    difference,
+    markdown_table,
+    percent,
+)
 from metadrift.report.scores import accuracy_dot
 from metadrift.report.subject import Group, Variant
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What people read, and for machines the number behind it with its interval."""
+    """The text that people read; for machines the number behind it, with its interval."""
 
     text: str
     value: float | None = None
@@ -25,14 +31,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One row a variant; the first column is its name."""
+    """One row per variant; the first column is its name."""
 
     slug: str
     title: str
     columns: list[str]
     rows: list[list[Cell]]
     variants: list[int]
-    """The variant of each row, that the page hides it by."""
+    """The variant of each row; the page hides the row by it."""
 
 
 def tables_of(group: Group) -> list[Table]:
@@ -54,15 +60,8 @@ def tables_of(group: Group) -> list[Table]:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown; a name cannot break out of its cell."""
-    lines = [
-        table.columns,
-        ["---"] * len(table.columns),
-        *([c.text for c in r] for r in table.rows),
-    ]
-    cells = [[" ".join(word.split()) for word in line] for line in lines]
-    marks = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
-    return "".join("| " + " | ".join(w.translate(marks) for w in row) + " |\n" for row in cells)
+    """The table in Markdown."""
+    return markdown_table(table.columns, [[cell.text for cell in row] for row in table.rows])
 
 
 def latex(table: Table) -> str:
@@ -94,7 +93,7 @@ def comma_separated(table: Table) -> str:
 
 
 def _aligned(rows: list[dict[str, Cell]]) -> tuple[list[str], list[list[Cell]]]:
-    """Columns and rows; the fullest row leads the order, a column that is empty is left out."""
+    """Columns and rows. The longest row sets the order, and empty columns are left out."""
     fullest = max(rows, key=len)
     names = list(dict.fromkeys([*fullest, *(name for row in rows for name in row)]))
     names = [name for name in names if any(row.get(name, Cell("")).text for row in rows)]

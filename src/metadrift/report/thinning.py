@@ -1,4 +1,4 @@
-"""Fewer points for a page, without losing what matters in them."""
+"""Fewer points for a page, without losing peaks or means."""
 
 from __future__ import annotations
 

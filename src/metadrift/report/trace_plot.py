@@ -10,6 +10,7 @@ import numpy as np
 from metadrift.detection.trace import Trace
 from metadrift.errors import MetadriftError
 from metadrift.report.drawing import figure, figure_files
+from metadrift.report.thinning import peaks_kept
 
 STATISTIC, THRESHOLD, ALARM, QUIET = "#3268c4", "#1f2328", "#c93a3a", "#8a929c"
 _MOST_POINTS = 4000
@@ -18,8 +19,7 @@ _MOST_POINTS = 4000
 def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
     """Write STEM.png, STEM.svg and STEM.pdf.
 
-    A long stream is thinned: of each group of steps the one with the highest statistic stays, so
-    that no peak is lost.
+    A long stream is thinned; its peaks stay.
     """
     try:
         with figure(stem, (8.0, 3.2), title) as axes:
@@ -30,9 +30,8 @@ def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
 
 
 def _draw(axes: Any, trace: Trace) -> None:
-    steps = _kept(trace.statistic)
-    axes.plot(steps, trace.statistic[steps], c=STATISTIC, lw=0.8, label="statistic")
-    axes.plot(steps, trace.threshold[steps], c=THRESHOLD, lw=1.0, ls="--", label="threshold")
+    axes.plot(*_thinned(trace.statistic), c=STATISTIC, lw=0.8, label="statistic")
+    axes.plot(*_thinned(trace.threshold), c=THRESHOLD, lw=1.0, ls="--", label="threshold")
     for number, (start, end) in enumerate(_without_statistic(trace.statistic)):
         label = "learning what is usual" if number == 0 else None
         axes.axvspan(start, end, color=QUIET, alpha=0.15, lw=0, label=label)
@@ -57,12 +56,8 @@ def _without_statistic(statistic: np.ndarray) -> list[tuple[int, int]]:
     return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
 
 
-def _kept(statistic: np.ndarray) -> np.ndarray:
-    """The steps to draw, at most a few thousand."""
-    group = -(-len(statistic) // _MOST_POINTS)
-    if group < 2:
-        return np.arange(len(statistic))
-    filled = np.where(np.isnan(statistic), -np.inf, statistic)
-    padded = np.concatenate([filled, np.full(-len(filled) % group, -np.inf)])
-    highest = padded.reshape(-1, group).argmax(1)
-    return np.asarray(np.arange(0, len(padded), group) + highest)
+def _thinned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values to draw, at most a few thousand."""
+    known = [None if np.isnan(value) else value for value in values.tolist()]
+    steps, kept = peaks_kept(range(len(known)), known, _MOST_POINTS)
+    return np.array(steps), np.array(kept, np.float64)

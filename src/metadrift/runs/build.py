@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from metadrift import registry
 from metadrift.data.pack import Pack
 from metadrift.data.sampler import TaskSampler
 from metadrift.detection import ChangeDetector, make_detector
@@ -16,13 +18,18 @@ from metadrift.detection.features import FeatureExtractor, make_features
 from metadrift.distributed.features import SharedFeatures
 from metadrift.distributed.group import Group
 from metadrift.errors import UsageError
-from metadrift.learners import MetaLearner, make_learner, pick_device
+from metadrift.learners import MetaLearner, find_learner, make_learner, pick_device
+from metadrift.learners.base import Precision
+from metadrift.learners.inner_loop import InnerLoopLearner
 from metadrift.memory import Buffer
+from metadrift.methods.average import WeightAverage
 from metadrift.methods.base import Method
-from metadrift.methods.config import MethodName
-from metadrift.methods.make import make_method
-from metadrift.runs.config import RunConfig
+from metadrift.methods.make import find_method, make_method
+from metadrift.methods.optimisation import Schedule, make_optimizer
+from metadrift.methods.replaying import ReplayingMethod
+from metadrift.runs.config import STREAMS, RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
+from metadrift.runs.stream_clock import StreamClock
 from metadrift.streams import Benchmark, JointStream, TaskStream, Truth, load_benchmark, open_packs
 from metadrift.tasks import TaskGeometry
 
@@ -41,18 +48,8 @@ class Parts:
     """None for joint training, which has no order of domains."""
     tests: dict[str, TaskSampler]
     """Unseen classes of every domain; a domain without validation classes has none of those."""
-
-
-# These exchange nothing but means. The others compare or chain whole gradients within a step.
-_TOGETHER = (
-    "sequential",
-    "joint",
-    "independent",
-    "reservoir",
-    "loss-aware",
-    "m2d3-pets",
-    "balanced-oracle",
-)
+    clock: StreamClock
+    """From the steps that the method counts to those of the stream."""
 
 
 def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
@@ -63,16 +60,18 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     geometry = TaskGeometry(config.ways, config.shots, config.queries)
     joint = config.method == "joint"
     kind = JointStream if joint else TaskStream
-    stream = kind(benchmark, packs, geometry, config.seed)
+    context = config.method == "m2d3-pets" and config.detection.context
+    stream = kind(benchmark, packs, geometry, config.seed, context=context)
     stream.share = group.share(stream.tasks_per_step)
     truth = None if joint else Truth(benchmark.segments)
     device = pick_device(config.device)
     learner = build_learner(config, stream.image_size).to(device)
     buffer = None
-    if config.method not in ("sequential", "joint", "independent"):
-        # A process keeps its tasks of every stored batch: in the room of one, n times the batches.
+    if issubclass(method_class(config), ReplayingMethod):
+        # Each of n processes stores 1/n of every batch.
+        capacity = config.memory.capacity or benchmark.memory
         buffer = Buffer(
-            (config.memory.capacity or benchmark.memory) * group.size,
+            capacity * group.size if config.memory.per_process else capacity,
             stream.tasks_per_step // group.size,
             geometry,
             stream.channels,
@@ -80,12 +79,27 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
             file=folder / _memory_file(group) if config.memory.mapped else None,
             logits=config.replay.dark > 0,
         )
-    method = build_method(config, learner, buffer, stream.channels, truth=truth, group=group)
+    clock = StreamClock()
+    method = build_method(
+        config,
+        learner,
+        buffer,
+        stream.channels,
+        truth=truth,
+        clock=clock,
+        group=group,
+        steps=len(stream),
+    )
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.channels)
         for name in scored_domains(config, benchmark, packs)
     }
-    return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests)
+    return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests, clock)
+
+
+def method_class(config: RunConfig) -> type[Method]:
+    """The class of the run's method; joint and independent training are sequential on a stream."""
+    return find_method("sequential" if config.method in STREAMS else config.method)
 
 
 def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pack]) -> list[str]:
@@ -112,10 +126,14 @@ def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
 def build_learner(
     config: RunConfig, image_size: int, backbone: nn.Module | None = None
 ) -> MetaLearner:
-    """The learner of the settings, around a backbone of one's own if there is one."""
+    """The learner of the settings, around a custom backbone if there is one."""
+    kind = find_learner(config.learner)
     options: dict[str, Any] = {}
-    if config.learner in ("anil", "maml"):
-        options = {"inner_steps": config.learn.inner_steps, "first_order": config.learn.first_order}
+    if kind.Options is not None:
+        options["options"] = registry.own_options(kind, config.options)
+    if issubclass(kind, InnerLoopLearner):
+        options |= {"inner_steps": config.learn.inner_steps}
+        options |= {"first_order": config.learn.first_order}
         if config.learn.inner_lr is not None:
             options["inner_lr"] = config.learn.inner_lr
     return make_learner(
@@ -126,6 +144,7 @@ def build_learner(
         normalisation=config.learn.normalisation,
         backbone=backbone,
         filters=None if backbone is not None else config.learn.filters,
+        precision=cast(Precision, config.precision),  # auto is settled by now, or refused
         **options,
     )
 
@@ -138,26 +157,34 @@ def build_method(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     truth: Truth | None = None,
+    clock: StreamClock | None = None,
     group: Group | None = None,
+    steps: int | None = None,
+    kind: type[Method] | None = None,
 ) -> Method:
-    """The method of the settings; without an optimiser of one's own, with Adam."""
-    optimizer = optimizer or torch.optim.Adam(learner.parameters(), lr=config.lr)
+    """The method of the settings, with a custom optimiser if one is given.
+
+    `steps` is the length of the stream, where it is known; `kind` is a class that goes before the
+    method of the settings.
+    """
+    optimizer = optimizer or make_optimizer(config.optim, config.lr, learner.parameters())
     group = group or Group()
-    streams = ("joint", "independent")
-    name = cast(MethodName, "sequential" if config.method in streams else config.method)
+    kind = kind or method_class(config)
+    registry.refuse_unknown_options([kind, type(learner)], config.options)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
-    if name == "balanced-oracle" or (name == "m2d3-pets" and config.labels == "oracle"):
-        assert truth is not None
-        features, detector = NoFeatures(), OracleDetector(truth.changes)
-    elif name == "m2d3-pets":
+    if config.oracle:
+        if not kind.detects or truth is None:
+            raise UsageError(f"{config.method} has no latent domains: leave --labels oracle out")
+        features, detector = NoFeatures(), OracleDetector(truth.changes, clock)
+    elif kind.detects:
         settings = config.detection.scaled(config.scale)
         features = make_features(settings, channels)
         detector = make_detector(settings)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)
     method = make_method(
-        name,
+        kind,
         learner,
         optimizer,
         seed=config.seed,
@@ -169,19 +196,31 @@ def build_method(
         transform=config.transform,
         features=features,
         detector=detector,
+        options=config.options,
     )
     method.group = group
+    optim = config.optim
+    method.clip = optim.clip or math.inf
+    if optim.schedule != "constant" or optim.warmup:
+        steps = optim.steps or steps
+        if steps is None and optim.schedule != "constant":
+            raise UsageError("a live stream has no length: give the falling rate optim.steps")
+        method.schedule = Schedule(optimizer, optim, steps or optim.warmup)
+    method.tasks_together = config.tasks_together
+    if config.learn.average:
+        method.average = WeightAverage(learner, config.learn.average)
     return method
 
 
 def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> None:
-    if config.method not in _TOGETHER:
+    if not method_class(config).many_processes:
+        several = [n for n in registry.built_in("methods") if find_method(n).many_processes]
         raise UsageError(
-            f"{config.method} runs in one process; on several run {', '.join(_TOGETHER)}"
+            f"{config.method} runs in one process; on several run {', '.join([*several, *STREAMS])}"
         )
     if benchmark.tasks_per_step % processes:
         raise UsageError(
-            f"{processes} processes cannot divide the {benchmark.tasks_per_step} tasks a step of "
+            f"{processes} processes cannot divide the {benchmark.tasks_per_step} tasks per step of "
             f"benchmark {benchmark.name!r}: start as many as divide them, or set "
             "tasks_per_step in a benchmark file of your own"
         )

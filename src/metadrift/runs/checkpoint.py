@@ -1,11 +1,13 @@
 """Checkpoints: a nested state as safetensors and JSON, written whole or not at all.
 
 `checkpoints/step-N/` holds `tensors.safetensors` (every tensor and array of the state, named by
-its path) and `state.json` (everything else). Nothing is pickled, so nothing is unpickled.
+its path) and `state.json` (everything else, and the sha256 of both and of every file beside them).
+Nothing is pickled, so nothing is unpickled.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -24,7 +26,7 @@ from metadrift.storage.files import new_folder, remove_unfinished
 from metadrift.storage.reading import read_json
 
 FORMAT = "metadrift-checkpoint/2"
-# What taking a state from foreign JSON and tensors may raise.
+# What restoring a state from untrusted JSON and tensors may raise.
 DAMAGE: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError)
 _TENSOR, _ARRAY = "tensor", "array"
@@ -52,10 +54,11 @@ def save_checkpoint(
     try:
         with new_folder(target, replace=True) as temporary:
             save_file(tensors, temporary / "tensors.safetensors")
-            text = json.dumps({"format": FORMAT, "step": step, "state": shape})
-            (temporary / "state.json").write_text(text, encoding="utf-8")
             for file in beside.iterdir() if beside else ():
                 file.rename(temporary / file.name)
+            saved = {"format": FORMAT, "step": step, "sha256": sums(temporary, shape)}
+            text = json.dumps(saved | {"state": shape})
+            (temporary / "state.json").write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:  # a full disk comes as either
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
         kept = checkpoints(folder)
@@ -82,15 +85,33 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             "on with the version that wrote it, or start a new run"
         )
     try:
+        written = saved["sha256"]
+        found = sums(path, saved["state"], [name for name in written if name != "state"])
+        for name in ["state", *found]:
+            if found[name] != written[name]:
+                wrong = "state.json" if name == "state" else name
+                raise MetadriftError(f"{path} is damaged: {wrong} is not as it was written")
         tensors = load_file(path / "tensors.safetensors")
         state = _put_together(saved["state"], tensors)
-    except FileNotFoundError:
-        raise MetadriftError(f"{path} is not whole: tensors.safetensors is missing") from None
+    except FileNotFoundError as error:
+        missing = Path(error.filename).name
+        raise MetadriftError(f"{path} is not whole: {missing} is missing") from None
     except DAMAGE as error:
         raise MetadriftError(f"{path} is damaged: {error}") from None
     if not isinstance(state, dict):
         raise MetadriftError(f"{path} is damaged: state.json holds no state")
     return state
+
+
+def sums(path: Path, state: Any, names: Sequence[str] | None = None) -> dict[str, str]:
+    """sha256 of the state of a checkpoint, and of its files: by default of all but state.json."""
+    found = {"state": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
+    if names is None:
+        names = sorted(file.name for file in path.iterdir() if file.name != "state.json")
+    for name in names:
+        with open(path / name, "rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def checkpoints(folder: Path) -> list[Path]:

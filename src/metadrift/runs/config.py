@@ -5,29 +5,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tomllib
-import types
-import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from metadrift import registry
 from metadrift.detection.config import DetectionConfig
-from metadrift.errors import MetadriftError, UsageError
+from metadrift.errors import UsageError
 from metadrift.methods.config import (
     BaselineConfig,
     Fresh,
     MemoryConfig,
-    MethodName,
+    OptimConfig,
     ReplayConfig,
     TransformConfig,
+    refuse_idle_optimizer,
     refuse_idle_options,
 )
 from metadrift.storage import tables
+from metadrift.storage.reading import parse_toml, read_toml
 
-MethodOrStream = Literal[MethodName, "joint", "independent"]
-LearnerName = Literal["protonet", "anil", "maml", "ridge"]
+STREAMS = ("joint", "independent")
+"""Names for --method that are streams: the upper bounds."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,13 @@ class LearnerConfig:
     """anil, maml: learning rate of the inner loop; by default the learner's own."""
     first_order: bool = False
     """anil, maml: leave out second derivatives."""
+    average: float = 0.0
+    """Evaluate a moving average of the weights, which keeps this share of itself at each step, such
+    as 0.999; 0 evaluates the last weights. Training goes on from the last weights in both cases."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.average < 1:
+            raise UsageError(f"--learn.average must be 0 or more and below 1, not {self.average}")
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,14 @@ class RunSettings:
     """Classes of a task."""
     queries: int = 10
     """Query images of each class."""
+    ways_in_training: int | None = None
+    """protonet, ridge: put tasks of one step together in training until they have this many
+    classes, a multiple of --ways. Only tasks of one batch, or (m2d3-pets) of one latent domain, go
+    together. By default every task stays as it is; evaluation is not changed."""
     only: str | None = None
     """Train and test on this domain of the benchmark alone."""
     lr: float = 0.001
-    """Adam's learning rate."""
+    """The optimiser's learning rate."""
     size: int = 28
     """Side of the built-in domains' images; packs have their own."""
     fresh: Fresh = "all"
@@ -71,6 +81,9 @@ class RunSettings:
     """m2d3-pets: latent domains by detection, or the true ones, which is an oracle."""
     test_tasks: int = 750
     """Unseen tasks of each domain in the final evaluation."""
+    test_precision: float = 0.0
+    """Stop testing a domain early, once its 95 % interval is at most this many percent points to
+    either side (such as 0.5); 0 never does. All methods meet the same tasks in the same order."""
     stage_tasks: int = 100
     """Unseen tasks of each domain after each true segment (for forgetting); 0 leaves it out."""
     split: Literal["test", "val"] = "test"
@@ -83,17 +96,23 @@ class RunSettings:
     """Steps between two lines of metrics.jsonl."""
     variance_every: int = 0
     """Measure the replay gradient's variance, PETS against uniform, every so many steps."""
+    csv: bool = False
+    """Also write metrics.csv, a table of the lines of metrics.jsonl."""
     tensorboard: bool = False
     """Also write live curves for TensorBoard (the extra metadrift[tensorboard])."""
     on_nan: Literal["stop", "skip"] = "stop"
     """What to do when the loss or a gradient is NaN or infinite; skip counts such steps."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
+    precision: Literal["auto", "float32", "bf16"] = "float32"
+    """What the network computes in. bf16 is bfloat16 for its activations only; auto takes it where
+    the machine has it in hardware and a short test finds it faster."""
     threads: int | None = None
     """Threads of torch; by default torch's own choice."""
     data: Path | None = None
     """Folder of the packs; by default METADRIFT_DATA or the user's data folder."""
     learn: LearnerConfig = field(default_factory=LearnerConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     transform: TransformConfig = field(default_factory=TransformConfig)
@@ -103,40 +122,67 @@ class RunSettings:
     def __post_init__(self) -> None:
         whole = ("queries", "test_tasks", "checkpoint_every", "keep", "log_every")
         least = dict.fromkeys(whole, 1) | {"stage_tasks": 0, "variance_every": 0, "threads": 1}
+        least |= {"test_precision": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least {lowest}")
         if self.ways < 2:
             raise UsageError("--ways must be at least 2")
+        if (self.ways_in_training or self.ways) % self.ways or self.tasks_together < 1:
+            raise UsageError(
+                f"--ways-in-training must be a multiple of the {self.ways} ways of a task, not "
+                f"{self.ways_in_training}"
+            )
         if not 0 < self.scale <= 1:
             raise UsageError(f"--scale must be above 0 and at most 1, not {self.scale}")
         if not 0 < self.lr <= 1e30:  # torch cannot turn more into a step
             raise UsageError(f"--lr must be above 0 and at most 1e30, not {self.lr}")
+
+    @property
+    def tasks_together(self) -> int:
+        """How many tasks make one task of `ways_in_training` classes."""
+        return 1 if self.ways_in_training is None else self.ways_in_training // self.ways
 
 
 @dataclass(frozen=True)
 class RunConfig(RunSettings):
     """One run: a method and a learner on a benchmark."""
 
-    method: MethodOrStream = "m2d3-pets"
-    """How to learn from the stream; joint and independent are the upper bounds."""
-    learner: LearnerName = "protonet"
-    """The few-shot learner."""
+    method: str = "m2d3-pets"
+    """How to learn from the stream: a name of the list below, joint or independent (the upper
+    bounds), package.module:Name or file.py:Name."""
+    learner: str = "protonet"
+    """The few-shot learner: a name of the list below, package.module:Name or file.py:Name."""
     shots: int = 1
     """Support images of each class."""
     seed: int = 0
     """Everything random follows from this number."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The options of plug-ins: --options.NAME VALUE."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        registry.check("methods", self.method, also=STREAMS)
+        registry.check("learners", self.learner)
         if self.shots < 1:
             raise UsageError("--shots must be at least 1")
+        if self.tasks_together > 1 and self.learner in ("anil", "maml"):
+            raise UsageError(
+                f"{self.learner} has a head for the ways of a task: leave --ways-in-training out"
+            )
         if self.seed < 0:
             raise UsageError("--seed must be 0 or more")
-        if self.labels == "oracle" and self.method not in ("m2d3-pets", "balanced-oracle"):
+        detects = self.method in ("m2d3-pets", "balanced-oracle")
+        if self.labels == "oracle" and not detects and not registry.is_reference(self.method):
             raise UsageError(f"{self.method} has no latent domains: leave --labels oracle out")
+        refuse_idle_optimizer(self.method, self.optim)
         refuse_idle_options(self.method, self.replay, self.fresh, self.transform)
+
+    @property
+    def oracle(self) -> bool:
+        """True if the run uses ground-truth domain labels, which no method has."""
+        return self.method == "balanced-oracle" or self.labels == "oracle"
 
 
 def mark_of(method: str, oracle: bool) -> str:
@@ -177,60 +223,18 @@ def to_toml(config: RunConfig) -> str:
 
 def from_toml(text: str, where: str = "config.toml") -> RunConfig:
     """Read a configuration; what is left out keeps its default."""
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise MetadriftError(f"{where} is not TOML: {error}") from None
-    return from_table(table, where)
+    return from_table(parse_toml(text, where), where)
 
 
 def from_table(table: dict[str, Any], where: str) -> RunConfig:
     """A configuration from a table of settings, checked setting by setting."""
-    config = _build(RunConfig, table, where)
-    assert isinstance(config, RunConfig)
-    return config
+    return tables.from_table(RunConfig, table, where)
 
 
 def load_config(path: Path) -> RunConfig:
     """Read a configuration file; a benchmark file and a data folder in it count from its place."""
-    try:
-        config = from_toml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise MetadriftError(f"configuration {path} cannot be read: {error}") from None
+    config = from_table(read_toml(path), str(path))
     benchmark, data = config.benchmark, config.data
     if benchmark.endswith(".toml"):
         benchmark = str(path.parent / benchmark)
-    return dataclasses.replace(config, benchmark=benchmark, data=data and path.parent / data)
-
-
-def _build(kind: type, table: dict[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    unknown = set(table) - set(hints)
-    if unknown:
-        raise MetadriftError(f"{where}: there is no setting {sorted(unknown)[0]!r}")
-    values = {key: _value(hints[key], value, f"{where}: {key}") for key, value in table.items()}
-    try:
-        return kind(**values)
-    except UsageError as error:
-        raise MetadriftError(f"{where}: {error}") from None
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, dict):
-            raise MetadriftError(f"{where} must be a table")
-        return _build(hint, value, where)
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(h for h in typing.get_args(hint) if h is not type(None))
-    if typing.get_origin(hint) is Literal:
-        choices = typing.get_args(hint)
-        if value not in choices:
-            raise MetadriftError(f"{where} must be one of {', '.join(map(str, choices))}")
-        return value
-    if hint is float and type(value) is int:
-        return float(value)
-    if hint is Path and isinstance(value, str):
-        return Path(value)
-    if type(value) is not hint:
-        raise MetadriftError(f"{where} must be {hint.__name__}, not {value!r}")
-    return value
+    return replace(config, benchmark=benchmark, data=data and path.parent / data)

@@ -21,8 +21,8 @@ from metadrift.streams import Benchmark, load_benchmark
 
 # What a run leaves behind that has not come to its first checkpoint.
 _BEGUN = re.compile(
-    r"\.lock|\.(config\.toml|benchmark\.toml|summary\.json)\..*|config\.toml|benchmark\.toml"
-    r"|(metrics|events)\.jsonl|memory(-\d+)?\.bin|log\.txt|report\.html|tensorboard|checkpoints"
+    r"\.lock|\.(config\.toml|benchmark\.toml|summary\.json|metrics\.csv)\..*|config\.toml|benchmark\.toml"
+    r"|(metrics|events)\.jsonl|metrics\.csv|memory(-\d+)?\.bin|log\.txt|report\.html|tensorboard|checkpoints"
 )
 
 _WAY_OUT = "choose another --name, or remove {folder}"

@@ -1,4 +1,4 @@
-"""A step that goes wrong leaves no trace in the weights."""
+"""A failed step does not change the weights."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WeightGuard:
     def _refuse_overflow(self) -> None:
         # A sum is finite when all numbers are, and costs half of what asking each one does.
         sums = [t.sum() for t in self._live if t.is_floating_point()]
-        refuse_non_finite(torch.stack(sums).sum(), "a weight")
+        refuse_non_finite(torch.stack(sums).sum().item(), "a weight")
 
     @staticmethod
     def _copy(source: list[torch.Tensor], target: list[torch.Tensor]) -> None:

@@ -7,14 +7,18 @@ was killed goes on from its last checkpoint to the same bytes.
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from metadrift.detection import Change
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import DomainAccuracy, evaluate, overall
@@ -23,6 +27,7 @@ from metadrift.methods.base import NonFiniteError
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
+from metadrift.runs.callbacks import Callback, Callbacks, loggers
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import RunConfig
 from metadrift.runs.folder import (
@@ -32,16 +37,15 @@ from metadrift.runs.folder import (
     refuse_taken,
     write_settings,
 )
-from metadrift.runs.folder_lock import folder_lock
+from metadrift.runs.folder_lock import folder_lock, refuse_links
 from metadrift.runs.guard import WeightGuard
-from metadrift.runs.prepare import prepared
+from metadrift.runs.prepare import prepared, settle_precision
 from metadrift.runs.progress import RunProgress
 from metadrift.runs.record import Recorder, versions
 from metadrift.runs.resolve import depends_on
 from metadrift.runs.saving import RunState, Saver
 from metadrift.runs.signals import stop_signals
 from metadrift.runs.summary import merge_independent, shares_by_domain, summarise
-from metadrift.runs.tensorboard import TensorBoardWriter
 from metadrift.storage.files import write_json
 from metadrift.storage.reading import read_json
 from metadrift.streams import open_packs
@@ -57,45 +61,64 @@ class InterruptedRunError(MetadriftError):
 
 
 def start(
-    config: RunConfig, folder: Path, quiet: bool = False, group: Group | None = None
+    config: RunConfig,
+    folder: Path,
+    quiet: bool = False,
+    group: Group | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Begin a run in a new folder; gives its summary.
 
-    Of a group of processes all call this; the leading one writes the folder.
+    Of a group of processes all call this; the leading one writes the folder and calls `callbacks`.
     """
     group = group or Group()
     if group.leads:
         refuse_taken(folder)
+    config, why = settle_precision(config, group)
     settings = prepared(config, group)
+    if why and group.leads and not quiet:
+        print(why, file=sys.stderr)
     with folder_lock(folder) if group.leads else nullcontext():
         if group.leads:
             refuse_taken(folder)
             write_settings(folder, *settings)
         group.wait()
-        return _carry_on(folder, quiet, group)
+        return _carry_on(folder, quiet, group, callbacks)
 
 
-def go_on(folder: Path, quiet: bool = False, group: Group | None = None) -> dict[str, Any]:
+def go_on(
+    folder: Path,
+    quiet: bool = False,
+    group: Group | None = None,
+    patience: float = 0.0,
+    callbacks: Sequence[Callback] = (),
+) -> dict[str, Any]:
     """Continue a run from its last checkpoint, or from the start if it has none.
 
-    The group may have another number of processes than the one that began the run.
+    The group may have another number of processes than the one that began the run. If a program
+    still holds the folder, this one waits up to `patience` seconds for it.
     """
     group = group or Group()
+    refuse_links(folder)
     if (folder / "summary.json").is_file():
         return read_json(folder / "summary.json")
     read_settings(folder)
-    with folder_lock(folder) if group.leads else nullcontext():
-        return _carry_on(folder, quiet, group)
+    with folder_lock(folder, patience) if group.leads else nullcontext():
+        return _carry_on(folder, quiet, group, callbacks)
 
 
-def _carry_on(folder: Path, quiet: bool, group: Group) -> dict[str, Any]:
+def _carry_on(
+    folder: Path, quiet: bool, group: Group, callbacks: Sequence[Callback]
+) -> dict[str, Any]:
     config = read_settings(folder)
     if config.method == "independent":
-        return _independent(config, folder, quiet, group)
-    return _Run(config, folder, quiet, group).finish()
+        return _independent(config, folder, quiet, group, callbacks)
+    return _Run(config, folder, quiet, group, callbacks).finish()
 
 
-def _independent(config: RunConfig, folder: Path, quiet: bool, group: Group) -> dict[str, Any]:
+def _independent(
+    config: RunConfig, folder: Path, quiet: bool, group: Group, callbacks: Sequence[Callback]
+) -> dict[str, Any]:
     """A learner for each domain, each a run of its own in a folder of its own."""
     summaries = {}
     benchmark = plan(config)
@@ -106,7 +129,8 @@ def _independent(config: RunConfig, folder: Path, quiet: bool, group: Group) -> 
         (begin,) = group.tell([is_unused(home)])
         if not begin:
             refuse_other_run(home, *prepared(alone, group))
-        summaries[domain] = start(alone, home, quiet, group) if begin else go_on(home, quiet, group)
+        do = partial(start, alone) if begin else go_on
+        summaries[domain] = do(home, quiet, group, callbacks=callbacks)
     summary = merge_independent(config, benchmark, summaries)
     if group.leads:
         write_json(folder / "summary.json", summary)
@@ -114,50 +138,67 @@ def _independent(config: RunConfig, folder: Path, quiet: bool, group: Group) -> 
 
 
 class _Run:
-    def __init__(self, config: RunConfig, folder: Path, quiet: bool, group: Group) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        quiet: bool,
+        group: Group,
+        callbacks: Sequence[Callback],
+    ) -> None:
         if config.threads:
             torch.set_num_threads(config.threads)
         self.config, self.folder, self.group = config, folder, group
         group.seconds = 0.0
         self.parts: Parts = build(config, folder, group)
         self.recorder = Recorder(folder, config.log_every, writes=group.leads)
-        self.board = TensorBoardWriter(folder) if config.tensorboard and group.leads else None
+        self.callbacks = Callbacks([*loggers(config), *callbacks] if group.leads else ())
         self.state = RunState()
         self.settings = depends_on(config, self.parts.benchmark)
         self.saver = Saver(
             folder, config.keep, config.seed, group, self.parts, self.recorder, self.settings
         )
         self.guard = WeightGuard(self.parts.learner)
-        damaged = self.saver.load(self.state)
+        notes = self.saver.load(self.state)
         done = self.state.step
         self.recorder.event(
             done, "resumed" if done else "began", versions=versions(), processes=group.size
         )
+        self.callbacks.on_begin(folder, self.settings, done)
         self.progress = RunProgress(len(self.parts.stream), done, quiet or not group.leads)
         self.progress.say(f"{self.folder}: {self.parts.benchmark.describe()}")
-        for error in damaged:
-            self.progress.say(f"{error}; going on from the one before it, step {done}")
+        for note in [*notes, *self._blindness()]:
+            self.progress.say(note)
         if self.parts.buffer:
             megabytes = self.parts.buffer.nbytes / 1e6
             self.progress.say(f"memory: {self.parts.buffer.capacity} batches, {megabytes:.1f} MB")
 
+    def _blindness(self) -> list[str]:
+        """What a person should know before waiting for changes that cannot be seen."""
+        if self.config.method != "m2d3-pets" or self.config.labels == "oracle":
+            return []
+        stays = [segment.steps for segment in self.parts.benchmark.segments]
+        said = self.config.detection.blind_to(stays)
+        return [f"note: {said}"] if said else []
+
     def finish(self) -> dict[str, Any]:
         """Run to the end of the stream and write the summary."""
+        summary = None
         try:
             with stop_signals() as stopped:
                 with Prefetch(self.parts.stream) as stream:
                     self._train(stream, stopped)
                 self.saver.save(self.state)  # whatever happens in evaluation, the training is kept
-                accuracy = self._evaluate(self.config.test_tasks, stopped)
+                width = self.config.test_precision / 100 or None
+                accuracy = self._evaluate(self.config.test_tasks, stopped, width)
+            summary = summarise(self.config, self.settings, self.parts, accuracy, self.state)
+            if self.group.leads:
+                write_json(self.folder / "summary.json", summary)
+                summary = read_json(self.folder / "summary.json")  # for a caller as for a reader
+            return summary
         finally:
             self.progress.close()
-            if self.board:
-                self.board.close()
-        summary = summarise(self.config, self.settings, self.parts, accuracy, self.state)
-        if not self.group.leads:
-            return summary
-        write_json(self.folder / "summary.json", summary)
-        return read_json(self.folder / "summary.json")  # the same for a caller as for a reader
+            self.callbacks.on_end(summary)
 
     def _train(self, stream: Prefetch, stopped: list[int]) -> None:
         ends = self.parts.truth.ends if self.parts.truth and self.config.stage_tasks else []
@@ -195,25 +236,34 @@ class _Run:
         begin = time.perf_counter()
         tasks = next(stream)
         got = time.perf_counter()
+        record, skipped = None, False
         try:
             with self.guard:
                 record = self.parts.method.step(tasks)
+            self.parts.method.after_step()
         except NonFiniteError as error:
             self._non_finite(error)
-            record = None
+            skipped = True
+            if record is None:  # else detector and memory have counted it: only weights overflowed
+                self.parts.clock.leave_out(self.state.step)
         self.state.seconds["data"] += got - begin
         self.state.seconds["train"] += time.perf_counter() - begin
         self.state.step += 1
-        if record is None:
+        if record is not None and record.change is not None:
+            self._note(record.change)
+        if record is None or skipped:
             return
-        if record.change is not None:
-            self.state.reports.append(record.change.at_step)
-            self.recorder.event(self.state.step, "change", **asdict(record.change))
         line = self.recorder.step(self.state.step - 1, record, **self._memory(self.state.step))
         if line:
             self.progress.update(line)
-            if self.board:
-                self.board.show(line)
+            self.callbacks.on_step(line)
+
+    def _note(self, change: Change) -> None:
+        """A change that the method reports, dated by the stream's steps."""
+        at_step, started_at = map(self.parts.clock.stream_step, (change.at_step, change.started_at))
+        self.state.reports.append(at_step)
+        dated = replace(change, at_step=at_step, started_at=started_at)
+        self.recorder.event(self.state.step, "change", **asdict(dated))
 
     def _memory(self, step: int) -> dict[str, Any]:
         """What memory holds and how it is drawn, when a line of metrics is due."""
@@ -253,11 +303,16 @@ class _Run:
     def _stage(self) -> None:
         accuracy = self._evaluate(self.config.stage_tasks)
         self.state.stages.append({name: scored.mean for name, scored in accuracy.items()})
-        self.recorder.event(self.state.step, "evaluation", accuracy=self.state.stages[-1])
+        stage, learner = self.state.stages[-1], self.parts.method.evaluated
+        measured = self.callbacks.on_stage(self.state.step, stage, learner)
+        more = {"measured": measured} if measured else {}
+        self.recorder.event(self.state.step, "evaluation", accuracy=stage, **more)
         mean, _ = overall(accuracy)
         self.progress.say(f"step {self.state.step}: mean accuracy of all domains {100 * mean:.1f}%")
 
-    def _evaluate(self, tasks: int, stopped: list[int] | None = None) -> dict[str, DomainAccuracy]:
+    def _evaluate(
+        self, tasks: int, stopped: list[int] | None = None, half_width: float | None = None
+    ) -> dict[str, DomainAccuracy]:
         done, mine = 0, len(self.parts.tests) * tasks // self.group.size
 
         def scored(more: int) -> None:
@@ -267,9 +322,10 @@ class _Run:
             self._stop_if_asked(stopped or [])
 
         return evaluate(
-            self.parts.learner,
+            self.parts.method.evaluated,
             self.parts.tests,
             tasks=tasks,
+            half_width=half_width,
             seed=self.config.seed,
             progress=scored,
             group=self.group,

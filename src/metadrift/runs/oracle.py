@@ -1,4 +1,4 @@
-"""The oracle: a detector that is told the truth. For upper bounds, always marked as such."""
+"""The oracle: a detector that knows the true changes. For upper bounds, always marked."""
 
 from __future__ import annotations
 
@@ -10,19 +10,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from metadrift.detection import Change, ChangeDetector
+from metadrift.runs.stream_clock import StreamClock
 from metadrift.tasks import TaskBatch
 
 
 class OracleDetector(ChangeDetector):
-    """Reports every true change at the step where it happens."""
+    """Reports every true change at the step where it happens, or at the next one that is learned.
 
-    def __init__(self, changes: Sequence[int]) -> None:
+    Parameters
+    ----------
+    changes
+        Steps of the stream.
+    clock
+        Which of them were left out.
+    """
+
+    def __init__(self, changes: Sequence[int], clock: StreamClock | None = None) -> None:
         super().__init__()
-        self._changes = set(changes)
+        self._changes = sorted(changes)
+        self._clock = clock or StreamClock()
 
     def _take(self, vector: NDArray[np.float64]) -> Change | None:
-        now, self.step = self.step, self.step + 1
-        return Change(now, now, self.statistic, self.threshold) if now in self._changes else None
+        last = self._clock.stream_step(self.step - 1) if self.step else -1
+        now = self._clock.stream_step(self.step)
+        changed = any(last < change <= now for change in self._changes)
+        found = Change(self.step, self.step, self.statistic, self.threshold) if changed else None
+        self.step += 1
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}
@@ -32,7 +46,7 @@ class OracleDetector(ChangeDetector):
 
 
 class NoFeatures:
-    """The oracle looks at nothing."""
+    """The oracle needs no features."""
 
     uses_embedding = False
 

@@ -1,4 +1,4 @@
-"""Before a run has a folder: whatever can be refused is refused, and every default is settled."""
+"""Before a run has a folder: check all settings, and replace every default by its value."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
-from metadrift.runs.build import build
+from metadrift.learners import pick_device
+from metadrift.learners.precision import resolve_precision
+from metadrift.runs.build import build, build_learner, plan
+from metadrift.runs.callbacks import loggers
 from metadrift.runs.config import RunConfig
 from metadrift.runs.resolve import resolved
-from metadrift.runs.tensorboard import writer_class
 from metadrift.storage.files import is_folder_name
-from metadrift.streams import Benchmark
+from metadrift.streams import Benchmark, open_packs
 
 
 def prepared(
@@ -22,8 +24,7 @@ def prepared(
 
     `here` is False for a run that another machine will do, which may have another device.
     """
-    if config.tensorboard:
-        writer_class()
+    loggers(config)
     # All parts are made once with the smallest memory: what is wrong with any of them shows now.
     trial = replace(
         config,
@@ -39,3 +40,18 @@ def prepared(
             )
     benchmark = parts.benchmark.pinned_to(parts.packs)
     return resolved(config, benchmark, parts.learner), benchmark
+
+
+def settle_precision(config: RunConfig, group: Group | None = None) -> tuple[RunConfig, str]:
+    """The run with `auto` replaced by what is faster here, and a sentence that says why.
+
+    The leading process of a group decides for all. Any other precision stays, without a word.
+    """
+    if config.precision != "auto":
+        return config, ""
+    group = group or Group()
+    pack = next(iter(open_packs(plan(config, group), config.data, config.size).values()))
+    learner = build_learner(replace(config, precision="float32"), pack.image_size)
+    chosen, why = resolve_precision("auto", learner.to(pick_device(config.device)), config.ways)
+    (mixed,) = group.tell([chosen == "bf16"])
+    return replace(config, precision="bf16" if mixed else "float32"), why

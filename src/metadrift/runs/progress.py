@@ -1,4 +1,4 @@
-"""How far a run is: loss, accuracy, detection, memory and speed beside the bar."""
+"""Progress of a run: loss, accuracy, detection, memory and speed beside the bar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RunProgress:
     Parameters
     ----------
     total, done
-        Steps of the run, and how many a resumed run has behind it.
+        Steps of the run, and how many a resumed run has done.
     quiet
         Show nothing.
     """

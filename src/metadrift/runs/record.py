@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from metadrift import __version__
+from metadrift import __version__, registry
 from metadrift.errors import MetadriftError
 from metadrift.methods.base import StepRecord
-from metadrift.storage.files import plain
+from metadrift.storage.files import flush, open_without_links, plain
 from metadrift.storage.reading import as_text, parse_json, read_json_lines
 
 
@@ -36,13 +36,19 @@ class Recorder:
         Steps between two lines of metrics; loss and accuracy are means over those steps.
     writes
         False only gathers: of several processes one writes.
+
+    Attributes
+    ----------
+    lost
+        What a machine that went down took of the two files, in sentences.
     """
 
     def __init__(self, folder: Path, log_every: int, writes: bool = True) -> None:
         self._writes = writes
         self._files = {name: folder / f"{name}.jsonl" for name in ("metrics", "events")}
         for path in self._files.values() if writes else ():
-            path.touch()
+            open_without_links(path, "ab").close()
+        self.lost: list[str] = []
         self._log_every = log_every
         self._sums = [0.0, 0.0, 0.0]
         self._replays = self._since = 0
@@ -79,7 +85,12 @@ class Recorder:
     def start_over(self) -> None:
         """Forget what a run without a checkpoint had written."""
         for path in self._files.values():
-            path.write_bytes(b"")
+            open_without_links(path, "wb").close()
+
+    def flush(self) -> None:
+        """Have the disk hold the lines that a checkpoint is about to count on."""
+        if self._writes:
+            flush(*self._files.values())
 
     def state_dict(self) -> dict[str, Any]:
         """How long the files are, and the sums of the line that is being gathered."""
@@ -87,21 +98,42 @@ class Recorder:
         return {**lengths, "sums": list(self._sums), "replays": self._replays, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, path in self._files.items() if self._writes else ():
-            os.truncate(path, min(path.stat().st_size, int(state[f"{name}_bytes"])))
+        for name in self._files if self._writes else ():
+            self._cut_back(name, int(state[f"{name}_bytes"]))
         self._sums = [float(value) for value in state["sums"]]
         self._replays, self._since = int(state["replays"]), int(state["since"])
+
+    def _cut_back(self, name: str, length: int) -> None:
+        """Keep what was there when the checkpoint was written, up to the last whole line."""
+        if length < 0:
+            raise ValueError(f"{name}.jsonl cannot have had {length} bytes")
+        with open_without_links(self._files[name], "r+b") as file:
+            kept = file.read(length)
+            whole = kept.rfind(b"\n") + 1
+            file.truncate(whole)
+        if whole < length:
+            self.lost.append(
+                f"{self._files[name]} had {length} bytes at the checkpoint and has {whole} whole "
+                "ones now: the lines between are lost"
+            )
 
     def _write(self, name: str, line: dict[str, Any]) -> None:
         if not self._writes:
             return
-        with open(self._files[name], "ab") as file:
+        with open_without_links(self._files[name], "ab") as file:
             file.write((json.dumps(plain(line), allow_nan=False) + "\n").encode())
 
 
-@cache
 def versions() -> dict[str, str]:
-    """What computes the numbers. `code` is a fingerprint of the package's own source."""
+    """What computes the numbers. `code` is a fingerprint of the package's own source.
+
+    Code that the user named (plug-ins) stands there with the sha256 of its file.
+    """
+    return _own_versions() | registry.loaded()
+
+
+@cache
+def _own_versions() -> dict[str, str]:
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())

@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
+from metadrift import registry
 from metadrift.errors import MetadriftError
-from metadrift.learners import LEARNERS, MetaLearner
+from metadrift.learners import MetaLearner, find_learner
 from metadrift.runs.config import RunConfig
 from metadrift.streams import Benchmark
 
 CONFIG, BENCHMARK = "config.toml", "benchmark.toml"
 """The two files of a run's folder that its numbers follow from."""
 
-FREE = ("device", "threads", "keep", "checkpoint_every", "log_every", "tensorboard")
+FREE = ("device", "threads", "keep", "checkpoint_every", "log_every", "csv", "tensorboard")
 """What may be changed in a run's config.toml between two resumes; its result stays the same."""
 
 _ELSEWHERE = ("benchmark", "scale", "data")  # what they lead to is in the benchmark's own entries
@@ -43,14 +44,23 @@ def resolved(
     learn = config.learn
     if learn.inner_lr is None:
         learn = replace(learn, inner_lr=getattr(learner, "inner_lr", None))
+    filters = learn.filters or find_learner(config.learner).usual_filters
     return replace(
         config,
+        method=registry.whole(config.method),
+        learner=registry.whole(config.learner),
         benchmark=BENCHMARK,
         scale=1.0,
+        ways_in_training=config.ways_in_training or config.ways,
         data=None,
         threads=config.threads or torch.get_num_threads(),
-        learn=replace(learn, filters=learn.filters or LEARNERS[config.learner][2]),
-        memory=replace(config.memory, capacity=config.memory.capacity or benchmark.memory),
+        learn=replace(learn, filters=filters),
+        memory=replace(
+            config.memory,
+            capacity=config.memory.capacity or benchmark.memory,
+            rule=config.memory.rule and registry.whole(config.memory.rule),
+        ),
+        replay=replace(config.replay, sampler=registry.whole(config.replay.sampler)),
         detection=config.detection.scaled(config.scale),
     )
 
@@ -63,7 +73,7 @@ def depends_on(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
     settings: dict[str, Any] = {"benchmark": benchmark.name, "scale": benchmark.scale}
     for name, value in dataclasses.asdict(config).items():
         if isinstance(value, dict):
-            settings |= {f"{name}.{key}": entry for key, entry in value.items()}
+            settings |= {f"{name}.{key}": _as_json(entry) for key, entry in value.items()}
         elif name not in (*FREE, *_ELSEWHERE):
             settings[name] = value
     settings["segments"] = ", ".join(f"{s.domain} {s.steps}" for s in benchmark.segments)
@@ -93,6 +103,11 @@ def refuse_difference(
 
 class OtherSettingsError(MetadriftError):
     """What is in a folder was made with other settings than are asked for."""
+
+
+def _as_json(value: Any) -> Any:
+    """As it is read back from a checkpoint or a summary."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _said(value: Any) -> str:

@@ -71,6 +71,7 @@ class Saver:
         self.group, self.parts, self.recorder = group, parts, recorder
         self.settings = settings
         self._newest: int | None = None  # the step of the newest checkpoint
+        self._others: list[str] = []  # what was installed when the checkpoint was written
 
     def save(self, state: RunState) -> Path:
         """Write a checkpoint of this step, unless there is one already; gives its path."""
@@ -81,6 +82,7 @@ class Saver:
         shards = save_shards(self.folder, state.step, method, self.group)
         if self.group.leads:
             self.recorder.event(state.step, "checkpoint")
+            self.recorder.flush()
             values = {
                 "step": state.step,
                 "settings": self.settings,
@@ -90,6 +92,7 @@ class Saver:
                 "reports": state.reports,
                 "seconds": state.seconds | {f"part {k}": v for k, v in self._spent().items()},
                 "skipped": state.skipped,
+                "clock": self.parts.clock.state_dict(),
                 "variance": state.variance,
                 "method": method,
                 "recorder": self.recorder.state_dict(),
@@ -99,8 +102,8 @@ class Saver:
         self._newest = state.step
         return path
 
-    def load(self, state: RunState) -> list[MetadriftError]:
-        """Take up the newest whole checkpoint; gives what was wrong with newer ones."""
+    def load(self, state: RunState) -> list[str]:
+        """Take up the newest whole checkpoint; gives what a person should know about that."""
         if self.group.leads:
             remove_leftovers(self.folder)
         self.group.wait()
@@ -116,7 +119,9 @@ class Saver:
             self._newest = step
             if self.group.leads:
                 prune(self.folder, self.keep)
-            return damaged
+            before = f"going on from the one before it, step {step}"
+            told = [f"{error}; {before}" for error in damaged]
+            return [*told, *self._others, *self.recorder.lost]
         if damaged:
             raise damaged[0]
         if self.group.leads:
@@ -156,7 +161,14 @@ class Saver:
         self.parts.method.clock.seconds = parts
         self.group.seconds = parts.get("exchange", 0.0)
         self.parts.stream.load_state_dict({"step": step})
+        self.parts.clock.load_state_dict(saved["clock"])
         self.recorder.load_state_dict(saved["recorder"])
+        self._others = [
+            f"{path} was written with {name} {saved['versions'].get(name)}, this is {version}: "
+            f"the {'numbers' if name.startswith('plugin ') else 'last digits'} may differ"
+            for name, version in versions().items()
+            if saved["versions"].get(name) != version
+        ]
         state.step, state.stages, state.reports = step, saved["stages"], saved["reports"]
         state.seconds = {key: spent[key] for key in ("train", "data")}
         state.skipped, state.variance = int(saved["skipped"]), saved["variance"]

@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are noted, to be obeyed after the step; a second one acts at once."""
+    """SIGINT and SIGTERM are noted and handled after the step; a second one acts at once."""
     noted: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from metadrift import registry
 from metadrift.evaluation.detection import score_detection
 from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
 from metadrift.evaluation.protocol import DomainAccuracy, overall
@@ -80,21 +81,20 @@ def merge_independent(
 
 
 def shares_by_domain(parts: Parts) -> dict[str, float]:
-    """The part of memory that each true domain has, by the step at which a batch arrived."""
+    """The share of memory that each true domain has, by the step at which a batch arrived."""
     method = parts.method
     if parts.truth is None or not isinstance(method, ReplayingMethod) or not len(method.memory):
         return {}
     steps = method.memory.step[: len(method.memory)].tolist()
-    counts = Counter(parts.truth.domain_at(step) for step in steps)
+    counts = Counter(parts.truth.domain_at(parts.clock.stream_step(step)) for step in steps)
     return {name: counts[name] / len(steps) for name in parts.truth.domains}
 
 
 def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, Any]:
-    oracle = config.method == "balanced-oracle" or config.labels == "oracle"
     return {
-        "method": config.method,
-        "oracle": oracle,
-        "learner": config.learner,
+        "method": registry.short(config.method),
+        "oracle": config.oracle,
+        "learner": registry.short(config.learner),
         "benchmark": settings["benchmark"],
         "scale": settings["scale"],
         "ways": config.ways,
@@ -103,6 +103,7 @@ def _head(config: RunConfig, settings: dict[str, Any], steps: int) -> dict[str, 
         "seed": config.seed,
         "split": config.split,
         "normalisation": config.learn.normalisation,
+        "precision": config.precision,
         "fresh": describe_fresh(config.fresh, config.transform),
         "steps": steps,
         "versions": versions(),

@@ -1,1 +1,1 @@
-"""What every room writes and shows with: atomic files, locks, tables, terminal progress."""
+"""What all rooms share: atomic files, locks, tables, reading, terminal output."""

@@ -1,4 +1,4 @@
-"""Writing so that a reader finds the old file or folder or the new one, never half of one."""
+"""Atomic writing: a reader finds the old file or folder or the new one, never half of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from metadrift.errors import MetadriftError
 from metadrift.storage.lock import lock
@@ -36,8 +36,20 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
+def open_without_links(path: Path, mode: str) -> IO[bytes]:
+    """Open a file, but refuse to follow a link that somebody may have put there.
+
+    Windows has no such protection; there links are followed.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+    return cast(IO[bytes], open(path, mode, opener=opener))
+
+
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Give a whole file its name, in the place of what had it."""
+    """Give a whole file its name; an old file of that name is replaced."""
     flush(temporary)
     os.replace(temporary, path)
     flush(path.parent)
@@ -45,9 +57,9 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def whole_folder(path: Path, replace: bool = False) -> Iterator[Path]:
-    """As `new_folder`, for a path that other programs may write too: they are told to wait.
+    """As `new_folder`, for a path that other programs may write too: they get an error.
 
-    What a program that was killed left behind is removed first.
+    What a killed program left behind is removed first.
 
     Examples
     --------
@@ -68,7 +80,7 @@ def whole_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its name when it is whole.
 
-    Whoever uses this is the only writer of `path`. On an error nothing of the new folder stays.
+    The caller must be the only writer of `path`. After an error nothing of the new folder stays.
     """
     if path.exists() and not replace:
         raise MetadriftError(f"{path} exists already; remove it or ask to replace it")
@@ -78,7 +90,7 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         temporary.chmod(0o755)  # mkdtemp makes it private
         flush(*(entry for entry in temporary.rglob("*") if entry.is_file()), temporary)
         if path.exists():
-            # A folder cannot be renamed onto a filled one: the old one steps aside first.
+            # A folder cannot be renamed onto a filled one, so the old one is moved away first.
             aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
             path.rename(aside / path.name)
             temporary.rename(path)
@@ -94,7 +106,7 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 def remove_unfinished(parent: Path, names: str) -> None:
     """Remove what killed programs left of new folders in `parent`, by a pattern of their names.
 
-    A folder that had stepped aside for a new one goes back. Safe only for the only writer.
+    A folder that was moved away for a new one is put back. The caller must be the only writer.
     """
     pattern = re.compile(rf"\.({names})\.(new|old)\.[^.]+")
     for left in list(parent.iterdir()):
@@ -108,7 +120,7 @@ def remove_unfinished(parent: Path, names: str) -> None:
 
 
 def flush(*paths: Path) -> None:
-    """Have the disk hold these files and folders before going on: a rename alone does not."""
+    """Wait until these files and folders are on the disk; a rename alone does not do that."""
     for path in paths:
         if path.is_dir() and os.name == "nt":
             continue  # Windows cannot open a folder, and needs no such thing
@@ -120,7 +132,7 @@ def flush(*paths: Path) -> None:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether a name stays inside the folder it is put into.
+    """True if a name stays inside the folder that it is put into.
 
     Examples
     --------

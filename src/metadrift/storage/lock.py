@@ -1,4 +1,4 @@
-"""One program at a time: a lock file that the operating system releases with its holder."""
+"""One program at a time: a lock file that the operating system releases when its holder ends."""
 
 from __future__ import annotations
 

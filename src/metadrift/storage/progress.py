@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a live display on a terminal, plain lines elsewhere."""
+"""Progress of long work: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Bar:
     what
         What is being done, such as "importing pets".
     total
-        How much there is to do; None while nobody knows.
+        How much there is to do; None if unknown.
     unit
         What is counted; "bytes" are shown in MB.
     done
-        How much of it was done before.
+        How much was done before.
     quiet
         Show nothing.
 
@@ -48,7 +48,7 @@ class Bar:
         self.begin(what, total, unit, done)
 
     def begin(self, what: str, total: int | None, unit: str, done: int = 0) -> None:
-        """Turn to another piece of work."""
+        """Start another piece of work."""
         self._what, self._unit = printable(what), unit
         self._total: int | None = total
         self._done = self._before = done
@@ -58,7 +58,7 @@ class Bar:
             self._draw("")
 
     def update(self, done: int, note: str = "", total: int | None = None) -> None:
-        """So much is done by now; `note` says more about it."""
+        """This much is done; `note` says more about it."""
         self._done = done
         self._total = self._total if total is None else total
         if self._bars:
@@ -69,7 +69,7 @@ class Bar:
             self.say(f"{self._what}: {', '.join(part for part in parts if part)}")
 
     def advance(self, more: int) -> None:
-        """So much more is done."""
+        """This much more is done."""
         self.update(self._done + more)
 
     def say(self, text: str) -> None:
@@ -123,7 +123,7 @@ class Board:
     columns, right
         The headings, and which of them stand above numbers.
     stream
-        Where it goes. On stderr the table goes away at the end; on stdout it stays as the result.
+        Where to draw. On stderr the table is removed at the end; on stdout it stays as the result.
     quiet
         Show nothing.
     """
@@ -144,7 +144,7 @@ class Board:
     def show(
         self, rows: Iterable[Sequence[str]], title: str, lines: Callable[[bool], Iterable[str]]
     ) -> None:
-        """Draw the table, or print the lines; they are told whether a line is due."""
+        """Draw the table, or print lines; `lines` gets True when a regular line is due."""
         if self._quiet:
             return
         if not self._stream.isatty():
@@ -174,7 +174,7 @@ class Board:
 
 
 def duration(seconds: float) -> str:
-    """A length of time, as exact as it is of use.
+    """A length of time in a short form.
 
     Examples
     --------

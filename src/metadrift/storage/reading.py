@@ -1,7 +1,7 @@
-"""Reading files that strangers may have written: every way in which one is wrong is a sentence.
+"""Reading untrusted files: whatever is wrong with one gives one clear sentence.
 
-Checked are the kind of file, its size, its text (UTF-8 without halves of characters), how deep it
-is nested, and that numbers are finite and of a sane length.
+Checked are the kind of file, its size, its text (UTF-8 without lone surrogates), how deep it is
+nested, and that numbers are finite and not too long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from metadrift.errors import MetadriftError
 SETTINGS = 2**20  # bytes that a file of settings may have
 RECORD = 2**26  # a summary, a checkpoint's state, a pack's description
 LOG = 2**30  # the lines of a run
-_DIGITS = 4300  # of a whole number; Python reads no longer ones
+_DIGITS = 4300  # of a whole number; the most that Python reads
 # A pipe without a writer would block the opening for ever.
 _HOW_TO_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 

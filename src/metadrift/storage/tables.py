@@ -163,6 +163,8 @@ def _sentence(kind: type, error: ErrorDetails, where: str) -> str:
         choices = typing.get_args(_kind_at(kind, place))
         hint = did_you_mean(given, choices) if isinstance(given, str) else ""
         return f"{at} must be one of {', '.join(map(str, choices))}, not {_shown(given)}{hint}"
+    if what in ("list_type", "tuple_type") and isinstance(given, dict):
+        return f"{at} must be a list of tables: write [[{place[-1]}]] in two brackets"
     right = _MUST_BE[what].format(**error.get("ctx", {})) if what in _MUST_BE else error["msg"]
     return f"{at} must be {right}, not {_shown(given)}"
 

@@ -1,4 +1,4 @@
-"""Tables and names on the terminal: no name is read as rich's markup or as a terminal's code."""
+"""Tables and names on the terminal: no name acts as markup or as a terminal's control code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH_OF_A_FILE = 500
 
 
 def printable(text: str) -> str:
-    """A text without the codes that a terminal would obey.
+    """A text without terminal control codes.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def print_table(
     right: Collection[str] = (),
     last: Sequence[str] = (),
 ) -> None:
-    """Print a table to stdout; into a file or a pipe it goes whole, however wide.
+    """Print a table to stdout; in a file or a pipe it is never cut, however wide.
 
     Examples
     --------

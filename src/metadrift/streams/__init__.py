@@ -1,4 +1,4 @@
-"""An order of domains with a number of steps each becomes TaskBatch after TaskBatch."""
+"""Streams: an order of domains, with a number of steps each, as a sequence of task batches."""
 
 from metadrift.streams.benchmark import Benchmark, Segment, load_benchmark, open_packs
 from metadrift.streams.stream import JointStream, Stream, TaskStream

@@ -1,7 +1,7 @@
 """A benchmark: which domains in which order for how many steps, and how much memory.
 
-Benchmarks are TOML files. Those of the package go by name (`builtin`, `paper`, ...); a file of
-one's own goes by its path and looks the same:
+Benchmarks are TOML files. Those of the package have names (`builtin`, `paper`, ...). A custom file
+is given by its path and looks the same:
 
     title = "My three cameras"
     memory = 60                  # stored task batches
@@ -17,17 +17,19 @@ content; see pinned.py). A pack with other content is refused.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, MinLen
 
 from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.files import is_folder_name
-from metadrift.storage.tables import to_toml
-from metadrift.streams.pinned import PackIdentity, parse_pinned, refuse_others
+from metadrift.storage.reading import parse_toml, read_text
+from metadrift.storage.tables import did_you_mean, from_table, to_toml
+from metadrift.streams.pinned import PackIdentity, refuse_others
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Benchmark:
         return list(dict.fromkeys(segment.domain for segment in self.segments))
 
     def scaled(self, scale: float) -> Benchmark:
-        """Steps and memory shrunk together; memory keeps room for two batches a domain."""
+        """Steps and memory shrunk together; memory keeps room for two batches per domain."""
         if not 0 < scale <= 1:
             raise UsageError(f"--scale must be above 0 and at most 1, not {scale}")
         floor = min(self.memory, 2 * len(self.domains))
@@ -85,7 +87,7 @@ class Benchmark:
         )
 
     def only(self, domain: str) -> Benchmark:
-        """This domain alone, for as many steps as it has here: independent training."""
+        """Only this domain, for as many steps as it has here: independent training."""
         steps = sum(s.steps for s in self.segments if s.domain == domain)
         return replace(self, segments=(Segment(domain, steps),))
 
@@ -132,21 +134,16 @@ def benchmark_names() -> list[str]:
 
 
 def load_benchmark(name: str) -> Benchmark:
-    """A benchmark of the package by name, or one's own by the path of its TOML file."""
+    """A benchmark of the package by name, or a custom one by the path of its TOML file."""
     if name in benchmark_names():
         file = resources.files("metadrift.streams") / "benchmarks" / f"{name}.toml"
         return _parse(name, file.read_text(encoding="utf-8"), where=name, folder=Path())
     path = Path(name)
     if not path.is_file():
-        raise MetadriftError(
-            f"there is no benchmark {name!r}: use one of {', '.join(benchmark_names())}, "
-            "or the path of a TOML file"
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MetadriftError(f"benchmark {path} cannot be read: {error}") from None
-    return _parse(path.stem, text, where=str(path), folder=path.parent)
+        known = f"; there are {', '.join(benchmark_names())}, and the paths of TOML files"
+        hint = did_you_mean(name, benchmark_names()) or known
+        raise MetadriftError(f"there is no benchmark {name!r}{hint}")
+    return _parse(path.stem, read_text(path), where=str(path), folder=path.parent)
 
 
 def open_packs(
@@ -181,58 +178,45 @@ def open_packs(
     return packs
 
 
-def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
-    def wrong(what: str) -> MetadriftError:
-        return MetadriftError(f"benchmark {where}: {what}")
+@dataclass(frozen=True)
+class _SegmentTable:
+    """A `[[segments]]` of the file."""
 
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise wrong(f"not TOML: {error}") from None
-    known = {"name", "title", "packs", "memory", "tasks_per_step", "scale", "segments", "pinned"}
-    unknown = set(table) - known
-    if unknown:
-        raise wrong(f"unknown key {sorted(unknown)[0]!r}")
-    rows = table.get("segments")
-    if not isinstance(rows, list) or not rows:
-        raise wrong("needs at least one [[segments]] with a domain and steps")
-    segments: list[Segment] = []
-    packs: dict[str, Path] = {}
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict) or set(row) - {"domain", "steps", "pack"}:
-            raise wrong(f"segment {number} may have domain, steps and pack, and nothing else")
-        domain, pack = row.get("domain"), row.get("pack")
-        if not isinstance(domain, str) or not domain:
-            raise wrong(f"segment {number} needs a domain, a name in quotes")
-        segments.append(Segment(domain, _whole(row, "steps", 0, f"{where}: segment {number}")))
-        if pack is not None:
-            if not isinstance(pack, str):
-                raise wrong(f"segment {number}: pack must be a folder in quotes")
-            packs[domain] = folder / pack
-    kind = table.get("packs", "data")
-    if kind not in ("data", "builtin"):
-        raise wrong(f'packs must be "data" or "builtin", not {kind!r}')
-    name, scale = table.get("name", name), table.get("scale", 1.0)
-    if not isinstance(name, str) or not is_folder_name(name):
-        raise wrong(f"name must be a plain name in quotes, not {name!r}")
-    if type(scale) not in (int, float) or not 0 < scale <= 1:
-        raise wrong(f"scale must be above 0 and at most 1, not {scale!r}")
+    domain: Annotated[str, MinLen(1)]
+    steps: Annotated[int, Ge(1)]
+    pack: str | None = None
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The file."""
+
+    segments: Annotated[tuple[_SegmentTable, ...], MinLen(1)]
+    name: str | None = None
+    title: str | None = None
+    packs: Literal["data", "builtin"] = "data"
+    memory: Annotated[int, Ge(1)] = 300
+    tasks_per_step: Annotated[int, Ge(1)] = 2
+    scale: Annotated[float, Gt(0), Le(1)] = 1.0
+    pinned: dict[str, PackIdentity] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not is_folder_name(self.name):
+            raise UsageError(f"name must be the name of a folder, not {self.name!r}")
+
+
+def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
+    where = f"benchmark {where}"
+    table = from_table(_Table, parse_toml(text, where), where)
+    places = {row.domain: folder / row.pack for row in table.segments if row.pack is not None}
+    name = table.name or name
     return Benchmark(
         name=name,
-        title=str(table.get("title", name)),
-        segments=tuple(segments),
-        memory=_whole(table, "memory", 300, where),
-        tasks_per_step=_whole(table, "tasks_per_step", 2, where),
-        packs="builtin" if kind == "builtin" else packs,
-        scale=float(scale),
-        pinned=parse_pinned(table.get("pinned", {}), where),
+        title=table.title or name,
+        segments=tuple(Segment(row.domain, row.steps) for row in table.segments),
+        memory=table.memory,
+        tasks_per_step=table.tasks_per_step,
+        packs="builtin" if table.packs == "builtin" else places,
+        scale=table.scale,
+        pinned=table.pinned,
     )
-
-
-def _whole(table: dict[str, Any], key: str, default: int, where: str) -> int:
-    value = table.get(key, default)
-    if type(value) is not int or value < 1:
-        raise MetadriftError(
-            f"benchmark {where}: {key} must be a whole number from 1, not {value!r}"
-        )
-    return value

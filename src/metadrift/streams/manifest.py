@@ -1,4 +1,4 @@
-"""Tasks from a file: a JSON line a task, with the paths of its images by class.
+"""Tasks from a file: one JSON line per task, with the paths of its images by class.
 
     {"support": {"cat": ["a.jpg"], "dog": ["b.jpg"]}, "query": {"cat": ["c.jpg"], "dog": ["d.jpg"]}}
 
@@ -20,7 +20,7 @@ from metadrift.errors import MetadriftError
 from metadrift.storage.reading import as_text, parse_json
 from metadrift.tasks import TaskBatch, TaskGeometry
 
-_MAX_LINE = 64 * 2**20  # bytes; what is longer counts as several lines, which are no JSON
+_MAX_LINE = 64 * 2**20  # bytes; a longer line is read as several, which are not JSON
 
 
 class ManifestStream:
@@ -35,7 +35,7 @@ class ManifestStream:
     image_size, channels
         What images are resized to.
     tasks_per_step
-        Tasks (lines) a batch. A last batch that is not full is left out.
+        Tasks (lines) per batch. A last batch that is not full is left out.
     on_bad
         `stop` raises at a bad line, `skip` goes on and lists it in `bad_lines`.
     """
@@ -57,7 +57,7 @@ class ManifestStream:
         self.tasks_per_step = tasks_per_step
         self.on_bad = on_bad
         self.bad_lines: list[str] = []
-        self._look = ImageFormat(image_size, channels)
+        self._form = ImageFormat(image_size, channels)
         self._byte = self._line = 0
 
     def __iter__(self) -> Iterator[TaskBatch]:
@@ -130,7 +130,7 @@ class ManifestStream:
 
     def _image(self, path: str) -> np.ndarray:
         try:
-            return decode(read_image_file(self.path.parent / path), self._look)
+            return decode(read_image_file(self.path.parent / path), self._form)
         except OSError as error:
             raise self._wrong(f"image {path!r} cannot be read: {error.strerror}") from None
         except (UnreadableImageError, ValueError) as error:

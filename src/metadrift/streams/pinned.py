@@ -1,4 +1,4 @@
-"""Which pack it was: the content of a domain's pack, so that another one is never taken for it."""
+"""The identity of a domain's pack, by content, so that another pack is never used instead."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from metadrift.data.pack import Pack
 from metadrift.errors import MetadriftError
-from metadrift.storage.tables import from_table
 
 
 @dataclass(frozen=True)
@@ -57,13 +55,3 @@ def refuse_others(pinned: Mapping[str, PackIdentity], packs: Mapping[str, Pack])
             f"{then}{origin if found.source != wanted.source else ''}. Put that pack back, or "
             "start a new run on a benchmark of the new one"
         )
-
-
-def parse_pinned(table: Any, where: str) -> dict[str, PackIdentity]:
-    """The `[pinned.DOMAIN]` tables of a benchmark file."""
-    if not isinstance(table, dict):
-        raise MetadriftError(f"benchmark {where}: pinned must be a table per domain")
-    return {
-        domain: from_table(PackIdentity, row, f"benchmark {where}: pinned: {domain}")
-        for domain, row in table.items()
-    }

@@ -16,8 +16,8 @@ _END = object()
 class Prefetch:
     """A stream that has its next batches ready.
 
-    Each batch travels with the state of the stream just after it, so `state_dict` speaks of what
-    was handed out and not of what was read ahead. Use it as a context manager, or call `close`.
+    Each batch comes with the state of the stream just after it, so `state_dict` is about what was
+    handed out, not about what was read ahead. Use it as a context manager, or call `close`.
 
     Parameters
     ----------

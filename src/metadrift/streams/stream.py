@@ -1,7 +1,7 @@
 """Streams of task batches: domain after domain, or all domains at once.
 
-Every batch is drawn under a generator made from (seed, step) alone. So a stream's whole state is
-its step, and reading ahead in a thread cannot change the sequence.
+Every batch is drawn with a generator that depends only on the seed and the step. So a stream's
+whole state is its step, and reading ahead in a thread cannot change the sequence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TaskStream:
     Parameters
     ----------
     benchmark
-        The order of domains, the steps each, the tasks a step.
+        The order of domains, the steps of each, the tasks per step.
     packs
         The pack of each domain.
     geometry
@@ -41,6 +41,8 @@ class TaskStream:
         The same seed gives the same bytes.
     split
         The classes that tasks are made of.
+    context
+        Let every task carry its classes' names as a vector, for detection.
 
     Attributes
     ----------
@@ -55,6 +57,7 @@ class TaskStream:
         geometry: TaskGeometry,
         seed: int,
         split: Split = "train",
+        context: bool = False,
     ) -> None:
         self.geometry = geometry
         self.tasks_per_step = benchmark.tasks_per_step
@@ -66,7 +69,7 @@ class TaskStream:
         self._steps = benchmark.steps
         self._truth = Truth(benchmark.segments)
         self._samplers = {
-            name: TaskSampler(packs[name], split, geometry, self.channels)
+            name: TaskSampler(packs[name], split, geometry, self.channels, context)
             for name in benchmark.domains
         }
 

@@ -1,7 +1,7 @@
-"""One file over HTTP: resumed where it broke off, tried again, verified, and then put in place.
+"""Download one file over HTTP: resume, try again, verify, and then rename.
 
-What has arrived lies in NAME.part, with the server's mark of its version in NAME.part.tag. The file
-takes its own name only when it is whole and its checksum is right.
+What has arrived is in NAME.part, and the server's tag for its version in NAME.part.tag. The file
+gets its name only when it is whole and its checksum is right.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _BLOCK = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504)  # a later try may work
 _MOST_WAIT = 60.0
 
-Progress = Callable[[int, int | None], None]  # is told the bytes there are, and of how many
+Progress = Callable[[int, int | None], None]  # called with the bytes so far, and the total if known
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often to try again without a new byte, how long to wait first, and for an answer."""
+    """Tries in a row without a new byte, seconds before the second try, seconds for an answer."""
 
     attempts: int = 6
     wait: float = 1.0
@@ -42,7 +42,7 @@ class Patience:
 
 
 class _BrokenError(Exception):
-    """This try came to nothing; another may not."""
+    """This try failed; another one may work."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
@@ -65,12 +65,11 @@ def fetch(
     md5
         The published checksum. Without one, that of the server's `x-goog-hash`, if it sends it.
     head
-        Only the first so many bytes, cut after the last whole line; nothing is verified then but
-        the length.
+        Only this many bytes, cut after the last whole line. Then only the length is verified.
     patience
-        How to try again; the wait doubles each time, and begins anew when bytes have arrived.
+        How to try again. The wait doubles each time, and starts again after new bytes.
     progress
-        Told after every block how many bytes there are, and of how many if the server says so.
+        Called after every block with the bytes so far, and the total if the server gives it.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise MetadriftError(f"{url} is not a web address; it should begin with https://")
@@ -106,7 +105,7 @@ class _Download:
                 self._attempt()
                 return self._finish()
             except _BrokenError as broken:
-                # More than ever before: what is dropped and fetched again is no progress.
+                # Against the most so far: bytes that are dropped and fetched again do not count.
                 moved = self._have() > most
                 most = max(most, self._have())
                 failed, wait = (0, self.patience.wait) if moved else (failed + 1, wait)
@@ -120,7 +119,7 @@ class _Download:
                 wait *= 2
 
     def _attempt(self) -> None:
-        """Ask for what is missing and write it; _BrokenError when that did not end well."""
+        """Ask for what is missing and write it; _BrokenError if that fails."""
         have = self._have()
         if self.head is not None and have >= self.head:
             return
@@ -140,18 +139,18 @@ class _Download:
         if have or last:
             request.add_header("Range", f"bytes={have}-{last}")
         if have and self.tag.is_file():
-            # Of another version than the part's the server then sends all, from the start.
+            # If its version has changed, the server then sends the whole file.
             request.add_header("If-Range", self.tag.read_text(encoding="utf-8").strip())
         return request
 
     def _begin(self, status: int, headers: Message, have: int) -> int | None:
-        """Make the part ready for what comes; gives how long it will be in all, if that is said."""
+        """Prepare the part file; gives the total length, if the server sends it."""
         said = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("Content-Range", ""))
         length = headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else None
         start = int(said[1]) if status == 206 and said else 0
         if start != have:
-            self._drop()  # the server begins elsewhere than it was asked to, or ignores Range
+            self._drop()  # the server starts at another byte, or ignores Range
             if start:
                 raise _BrokenError("the server sent another part of the file than was asked for")
         tag = headers.get("ETag", "")
@@ -184,7 +183,7 @@ class _Download:
             raise _BrokenError(f"the connection ended after {have} of {total} bytes")
 
     def _refused(self, error: urllib.error.HTTPError, have: int) -> None:
-        if error.code == 416 and have:  # nothing beyond what is here
+        if error.code == 416 and have:  # we have all bytes already
             said = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
             if said and int(said[1]) == have:
                 return
@@ -210,7 +209,7 @@ class _Download:
                     f"{self.url} is not the published file: its md5 is {found}, published is "
                     f"{self.md5}. It was downloaded twice and removed"
                 )
-            return self.run()  # once more from the start: it may have been damaged on the way
+            return self.run()  # once more from the start: it may have been damaged in transfer
         put_in_place(self.part, self.path)
         with suppress(FileNotFoundError):
             self.tag.unlink()
@@ -249,8 +248,5 @@ def _cut_after_last_line(file: Path) -> None:
 
 
 def _md5(file: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)  # what is published; against damage, not attack
-    with open(file, "rb") as stream:
-        while block := stream.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
+    with open(file, "rb") as stream:  # md5 is what is published; it shows damage, not attacks
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -18,22 +18,22 @@ class Remote:
 
 @dataclass(frozen=True)
 class Published:
-    """A dataset that one can download.
+    """A dataset that can be downloaded.
 
     Parameters
     ----------
     page
         Where its authors describe it, with its terms.
     base
-        What stands before a file's name in its address.
+        The address without the file's name.
     files
         All its files.
     source
-        What `metadrift data import` takes, below the folder of the files; "" is the folder.
+        What `metadrift data import` reads, below the folder of the files; "" is that folder.
     size
-        How much is downloaded, for people.
+        The size of the download, for people.
     head
-        Bytes of each file that are enough, where the files are far longer.
+        How many bytes of each file are enough, where files are far longer.
     """
 
     page: str
@@ -44,7 +44,7 @@ class Published:
     head: int | None = None
 
     def address(self, file: Remote, base: str | None = None) -> str:
-        """The file's address, at its own place or at a mirror's.
+        """The file's address, at its publisher or at a mirror.
 
         Examples
         --------
@@ -53,6 +53,11 @@ class Published:
         'http://localhost/drawings/alarm%20clock.ndjson'
         """
         return f"{(base or self.base).rstrip('/')}/{quote(file.name)}"
+
+
+def _archive(page: str, base: str, name: str, md5: str, size: str) -> Published:
+    """A dataset that is one archive."""
+    return Published(page, base, (Remote(name, md5),), name, size)
 
 
 DATASETS: dict[str, Published] = {
@@ -66,19 +71,19 @@ DATASETS: dict[str, Published] = {
         source="",
         size="16 MB",
     ),
-    "cub": Published(
-        page="https://data.caltech.edu/records/65de6-vp158",
-        base="https://data.caltech.edu/records/65de6-vp158/files",
-        files=(Remote("CUB_200_2011.tgz", "97eceeb196236b17998738112f37df78"),),
-        source="CUB_200_2011.tgz",
-        size="1.2 GB",
+    "cub": _archive(
+        "https://data.caltech.edu/records/65de6-vp158",
+        "https://data.caltech.edu/records/65de6-vp158/files",
+        "CUB_200_2011.tgz",
+        "97eceeb196236b17998738112f37df78",
+        "1.2 GB",
     ),
-    "aircraft": Published(
-        page="https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/",
-        base="https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives",
-        files=(Remote("fgvc-aircraft-2013b.tar.gz", "d4acdd33327262359767eeaa97a4f732"),),
-        source="fgvc-aircraft-2013b.tar.gz",
-        size="2.8 GB",
+    "aircraft": _archive(
+        "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/",
+        "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives",
+        "fgvc-aircraft-2013b.tar.gz",
+        "d4acdd33327262359767eeaa97a4f732",
+        "2.8 GB",
     ),
     "quickdraw": Published(
         page="https://github.com/googlecreativelab/quickdraw-dataset",
@@ -90,11 +95,11 @@ DATASETS: dict[str, Published] = {
     ),
 }
 
-# Datasets without an address that a program may use: what to do by hand.
+# Datasets that a program cannot download: what to do by hand.
 BY_HAND: dict[str, str] = {
     "miniimagenet": (
-        "miniImageNet has no address of its own: its images belong to ImageNet, which asks for an "
-        "account.\n"
+        "miniImageNet cannot be downloaded by a program: its images belong to ImageNet, which "
+        "needs an account.\n"
         "  1. The lists train.csv, val.csv and test.csv are published by Ravi and Larochelle at\n"
         "     https://github.com/twitter-research/meta-learning-lstm (data/miniImagenet)\n"
         "  2. The images come from ILSVRC 2012, https://image-net.org/download.php\n"
@@ -103,7 +108,7 @@ BY_HAND: dict[str, str] = {
         "  4. metadrift data import miniimagenet FOLDER"
     ),
     "necessities": (
-        "Necessities is a part of Logo-2K+, which is shared through drives that need a browser.\n"
+        "Necessities is a part of Logo-2K+, which can only be downloaded with a browser.\n"
         "  1. The links are at https://github.com/msn199959/Logo-2k-plus-Dataset\n"
         "  2. Unpack Logo-2K+ so that there is FOLDER/Necessities/BRAND/*.jpg (182 brands)\n"
         "  3. metadrift data import necessities FOLDER"

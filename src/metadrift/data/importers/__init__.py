@@ -28,11 +28,11 @@ class Kind:
     Parameters
     ----------
     plan
-        Looks at the source and says what there is.
+        Lists what the source holds.
     options
-        The fields of Options that have a meaning here; `per_class` has one everywhere.
+        The fields of Options that this kind has; every kind has `per_class`.
     named
-        True when the pack takes the kind's name unless told otherwise, False for the source's.
+        True if the pack is named after the kind by default, False if after the source.
     """
 
     plan: Callable[[Path, Options], Plan]
@@ -56,14 +56,14 @@ KINDS: dict[str, Kind] = {
 
 
 def plan_import(kind: str, source: Path, options: Options) -> Plan:
-    """Look at a source; UsageError when an option means nothing for this kind."""
+    """Read what a source holds; UsageError if an option does not exist for this kind."""
     default = Options()
     for option in ("crop_to_box", "rotations", "keep_unrecognized", "grey"):
         if getattr(options, option) != getattr(default, option):
             knowing = [name for name, k in KINDS.items() if option in k.options]
             if kind not in knowing:
                 flag = "--" + option.replace("_", "-")
-                raise UsageError(f"{flag} means nothing for {kind}; it is for {', '.join(knowing)}")
+                raise UsageError(f"{flag} is not for {kind}; it is for {', '.join(knowing)}")
     if options.per_class is not None and options.per_class < 1:
         raise UsageError(f"--per-class must be at least 1, not {options.per_class}")
     return KINDS[kind].plan(source, options)

@@ -13,21 +13,22 @@ from metadrift.data.importers.plan import (
     ImageFile,
     Options,
     Plan,
+    bounding_box,
     id_table,
     off_the_list,
-    planned,
+    plan_of,
 )
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
 from metadrift.errors import MetadriftError
 
 COPYRIGHT_ROWS = 20
-# The image lists are splits of images, which do not matter here; trainval is train and val again.
+# These lists split images, not classes, so all of them are read; trainval repeats train and val.
 _LISTS = [f"images_variant_{part}.txt" for part in ("train", "val", "trainval", "test")]
 
 
 def plan(path: Path, options: Options) -> Plan:
-    """Read the lists of `id name with spaces`."""
+    """Read the lists, each line `id name`; names may have spaces."""
     source = open_source(path, mount=["fgvc-aircraft-2013b.tar.gz"])
     folders = [folder for name in _LISTS for folder in source.beside(name)]
     if not folders:
@@ -43,23 +44,17 @@ def plan(path: Path, options: Options) -> Plan:
     boxes = id_table(source, root + "images_box.txt") if options.crop_to_box else {}
     files: dict[str, list[ImageFile]] = {}
     for number, variant in sorted(variants.items()):
-        box = _box(path, number, boxes.get(number)) if options.crop_to_box else None
+        box = None
+        if options.crop_to_box:
+            box = bounding_box(path, number, boxes.get(number), "left top right bottom", _box)
         image = ImageFile(f"{root}images/{number}.jpg", box, strip=COPYRIGHT_ROWS)
         files.setdefault(variant, []).append(image)
     splits, unknown = official_splits("aircraft", files)
     origin = "FGVC-Aircraft 2013b (Maji et al. 2013), split of Meta-Dataset (2020)"
-    origin += "; cropped to the bounding boxes" if options.crop_to_box else ""
     licence = "non-commercial research only; the photographers keep their rights"
-    classes = planned(files, splits, options)
-    return Plan(classes, source, 1 if options.grey else 3, origin, licence, off_the_list(unknown))
+    return plan_of(files, splits, options, source, origin, licence, off_the_list(unknown))
 
 
-def _box(path: Path, number: str, text: str | None) -> Box:
-    """`left top right bottom`, counted from 1, both ends inside."""
-    try:
-        left, top, right, bottom = (int(word) for word in str(text).split())
-        return left - 1, top - 1, right, bottom
-    except ValueError:
-        raise MetadriftError(
-            f"image {number} of {path} has no bounding box `left top right bottom`, but {text!r}"
-        ) from None
+def _box(left: float, top: float, right: float, bottom: float) -> Box:
+    """From pixels counted from 1, both ends inside."""
+    return int(left) - 1, int(top) - 1, int(right), int(bottom)

@@ -1,7 +1,7 @@
 """What is refused in an archive before any of it is read.
 
-A name which leads out of the archive, a link, or any other thing that is not a plain file: no
-dataset read here has such, so the whole archive is refused, and one that would swell as well.
+A name that leads out of the archive, a link, or anything else that is not a plain file: no dataset
+here has these, so the whole archive is refused. So is one that unpacks to a huge size.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from metadrift.errors import MetadriftError
 MAX_MEMBER_BYTES = 16 * 2**30
 MAX_TOTAL_BYTES = 1024 * 2**30
 MAX_NAMES = 20_000_000
-MAX_SWELLING = 200  # times the archive's own size, once beyond a GiB: images do not compress
+MAX_SWELLING = 200  # times the archive's size, beyond 1 GiB; images hardly compress
 MAX_AT_ONCE = 2**30  # of a compressed tar, whose files can only be read whole
 MAX_HEADER_BYTES = 2**20  # a tar header with its long names and attributes
 
 
 class ArchiveCheck:
-    """Looks at each member of an archive once, and adds up their sizes."""
+    """Checks each member of an archive once, and adds up their sizes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.total, self.seen = path, 0, set[str]()

@@ -12,9 +12,10 @@ from metadrift.data.importers.plan import (
     ImageFile,
     Options,
     Plan,
+    bounding_box,
     id_table,
     off_the_list,
-    planned,
+    plan_of,
 )
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
@@ -42,22 +43,15 @@ def plan(path: Path, options: Options) -> Plan:
                 f"image {number} of {path} has no class: image_class_labels.txt and classes.txt "
                 f"say {label!r}"
             )
-        box = _box(path, number, boxes.get(number)) if options.crop_to_box else None
+        box = None
+        if options.crop_to_box:
+            box = bounding_box(path, number, boxes.get(number), "x y width height", _box)
         files.setdefault(classes[label], []).append(ImageFile(f"{root}images/{name}", box))
     splits, unknown = official_splits("cub", files)
     origin = "Caltech-UCSD Birds-200-2011 (Wah et al. 2011), split of Chen et al. (2019)"
-    origin += "; cropped to the bounding boxes" if options.crop_to_box else ""
     licence = "non-commercial research and education"
-    classes_made = planned(files, splits, options)
-    channels = 1 if options.grey else 3
-    return Plan(classes_made, source, channels, origin, licence, off_the_list(unknown))
+    return plan_of(files, splits, options, source, origin, licence, off_the_list(unknown))
 
 
-def _box(path: Path, number: str, text: str | None) -> Box:
-    try:
-        left, top, width, height = (float(word) for word in str(text).split())
-        return round(left), round(top), round(left + width), round(top + height)
-    except (ValueError, OverflowError):
-        raise MetadriftError(
-            f"image {number} of {path} has no bounding box `x y width height`, but {text!r}"
-        ) from None
+def _box(left: float, top: float, width: float, height: float) -> Box:
+    return round(left), round(top), round(left + width), round(top + height)

@@ -1,6 +1,6 @@
-"""Any folder, or archive, of class folders of images.
+"""Any folder or archive with one folder of images per class.
 
-Folders named train, val and test at the top are splits. Otherwise, or when the same class is in
+Folders named train, val and test at the top are splits. Without them, or when the same class is in
 more than one of them, the classes are split by the published seed: 64 / 16 / 20 %.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from metadrift.data.importers.plan import ImageFile, Options, Plan, is_image, planned
+from metadrift.data.importers.plan import ImageFile, Options, Plan, is_image, plan_of
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import random_splits
 from metadrift.data.pack import Split
@@ -40,8 +40,8 @@ def plan(path: Path, options: Options) -> Plan:
             places.setdefault(parts[0], set()).add(split)
     if len(files) < 2:
         raise MetadriftError(
-            f"{path} holds {len(files)} class folders with images; it should hold at least 2, "
-            "one a class, each with images, or train, val and test with such folders in them"
+            f"{path} holds {len(files)} class folders with images; it should hold at least 2, one "
+            "folder of images per class, or train, val and test with such folders in them"
         )
     if loose:
         notes.append(f"{loose} images lie outside of any class folder and were left out")
@@ -55,12 +55,11 @@ def plan(path: Path, options: Options) -> Plan:
                 "the images of a class were put together and the classes split by the seed"
             )
     origin = f"images in {path.resolve().name}"
-    classes = planned(files, splits, options)
-    return Plan(classes, source, 1 if options.grey else 3, origin, "not stated", notes)
+    return plan_of(files, splits, options, source, origin, "not stated", notes)
 
 
 def _wrapping(names: list[str]) -> int:
-    """How many letters of folders stand before all names: an archive's own folder, say."""
+    """The length of the path that all names begin with, such as the folder inside an archive."""
     cut = 0
     while names:
         tops = {name[cut:].split("/")[0] for name in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path, PurePosixPath
 
-from metadrift.data.importers.plan import ImageFile, Options, Plan, is_image, planned, text_lines
+from metadrift.data.importers.plan import ImageFile, Options, Plan, is_image, plan_of, text_lines
 from metadrift.data.importers.source import Source, open_source
 from metadrift.data.importers.splits import official_names
 from metadrift.data.pack import SPLITS, Split
@@ -19,7 +19,7 @@ _LAYOUT = "a folder with images/*.jpg and train.csv, val.csv, test.csv (filename
 
 
 def plan(path: Path, options: Options) -> Plan:
-    """Read the csv files, or without any the class in the images' own names."""
+    """Read the csv files; without any, the class is read from the image names."""
     if path.suffix in (".pkl", ".pickle"):
         raise _pickled(path)
     source = open_source(path, mount=_ARCHIVES)
@@ -31,7 +31,7 @@ def plan(path: Path, options: Options) -> Plan:
         for split, folder in found:
             _read_csv(source, split, folder, files, splits)
         missing = [f"{s}.csv" for s in SPLITS if s not in dict(found)]
-        notes += [f"{name} is not there, so there are no such classes" for name in missing]
+        notes += [f"{name} is missing, so there are no such classes" for name in missing]
     else:
         official = official_names("miniimagenet")
         for name in sorted(source.names):
@@ -47,8 +47,7 @@ def plan(path: Path, options: Options) -> Plan:
         raise MetadriftError(f"{path} is not miniImageNet: it should be {_LAYOUT}")
     origin = "miniImageNet (Vinyals et al. 2016), split of Ravi and Larochelle (2017)"
     licence = "ImageNet terms: non-commercial research and education"
-    channels = 1 if options.grey else 3
-    return Plan(planned(files, splits, options), source, channels, origin, licence, notes)
+    return plan_of(files, splits, options, source, origin, licence, notes)
 
 
 def _read_csv(

@@ -1,6 +1,6 @@
 """Necessities: one of the ten root categories of Logo-2K+ (Wang et al. 2020), 182 brands.
 
-The MLSID paper splits the brands at random into 100 / 41 / 41; here the published seed does.
+The MLSID paper splits the brands at random into 100 / 41 / 41. Here the published seed decides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from metadrift.data.importers.plan import (
     Options,
     Plan,
     is_image,
-    planned,
+    plan_of,
     text_lines,
 )
 from metadrift.data.importers.source import Source, open_source
@@ -50,8 +50,7 @@ def plan(path: Path, options: Options) -> Plan:
     origin = (
         "Logo-2K+ Necessities (Wang et al. 2020), https://github.com/msn199959/Logo-2k-plus-Dataset"
     )
-    channels = 1 if options.grey else 3
-    return Plan(planned(files, splits, options), source, channels, origin, "not stated")
+    return plan_of(files, splits, options, source, origin, "not stated")
 
 
 def _on_the_list(source: Source, name: str) -> list[str]:
@@ -59,6 +58,6 @@ def _on_the_list(source: Source, name: str) -> list[str]:
     lines = [line.strip().replace("\\", "/") for line in text_lines(source, name)]
     wanted = {match[1] for match in map(_LINE.fullmatch, lines) if match}
     if not wanted:
-        raise MetadriftError(f"{name} in {source.path} is not a list of images, a path a line")
+        raise MetadriftError(f"{name} in {source.path} is not a list of images, one path per line")
     homes = {found[1]: file for file in source.names if (found := _BRAND.search(file))}
     return sorted(homes.get(path, path) for path in wanted)

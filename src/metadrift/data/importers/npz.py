@@ -1,4 +1,4 @@
-"""Arrays in one .npz file: `images`, `labels`, `names`, and if wanted `class_split`."""
+"""Arrays in one .npz file: `images`, `labels`, and optionally `names` and `class_split`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Pixels:
         return len(self.images)
 
     def make(
-        self, file: BinaryIO | None, look: ImageFormat
+        self, file: BinaryIO | None, form: ImageFormat
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         for image in self.images:
-            yield resize_array(np.rot90(image, self.turn // 90), look)
+            yield resize_array(np.rot90(image, self.turn // 90), form)
 
 
 def plan(path: Path, options: Options) -> Plan:
@@ -90,8 +90,8 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     missing = [key for key in ("images", "labels") if key not in arrays]
     if missing:
         raise MetadriftError(
-            f"{path} lacks {' and '.join(missing)}; `npz` reads images, labels and names, "
-            "and if wanted class_split, source and licence"
+            f"{path} lacks {' and '.join(missing)}; `npz` reads images and labels, and "
+            "optionally names, class_split, source and licence"
         )
     return arrays
 
@@ -121,7 +121,7 @@ def _class_splits(
 ) -> dict[str, Split]:
     given = arrays.get("class_split", np.full(len(names), ""))
     if given.dtype.kind not in "US" or given.shape != (len(names),):
-        raise _wrong(path, "class_split", f"{len(names)} words, one a class", given)
+        raise _wrong(path, "class_split", f"{len(names)} words, one per class", given)
     words = [w.decode("ascii", "replace") if isinstance(w, bytes) else str(w) for w in given]
     wrong = [word for word in words if word and word not in _SPLITS]
     if wrong:

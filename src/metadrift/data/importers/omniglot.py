@@ -14,7 +14,7 @@ from metadrift.data.importers.plan import (
     Plan,
     is_image,
     off_the_list,
-    planned,
+    plan_of,
 )
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
@@ -40,9 +40,8 @@ def plan(path: Path, options: Options) -> Plan:
         )
     splits, unknown = official_splits("omniglot", files)
     notes = off_the_list(unknown)
-    notes += [
-        f"{half} is not there: only a part of Omniglot" for half in HALVES if half not in halves
-    ]
+    missing = [half for half in HALVES if half not in halves]
+    notes += [f"{half} is missing: this is only a part of Omniglot" for half in missing]
     if options.rotations:
         for name in [name for name in files if splits[name] != "test"]:
             for turn in (90, 180, 270):
@@ -52,5 +51,4 @@ def plan(path: Path, options: Options) -> Plan:
     origin = (
         "Omniglot (Lake, Salakhutdinov and Tenenbaum 2015), https://github.com/brendenlake/omniglot"
     )
-    origin += "; with rotated classes" if options.rotations else ""
-    return Plan(planned(files, splits, options), source, 1, origin, "MIT", notes)
+    return plan_of(files, splits, options, source, origin, "MIT", notes, colour=False)

@@ -1,14 +1,14 @@
-"""What an importer gives: which classes there are, and what makes their images.
+"""What an importer returns: which classes there are, and the work that makes their images.
 
-A plan is made from the listing alone and is quick. The pieces of work in it are small values that
-travel to worker processes, which do the decoding.
+A plan is made quickly, from the list of files alone. The pieces of work in it are small values.
+They are sent to worker processes, which decode the images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
 import numpy as np
@@ -26,10 +26,12 @@ from metadrift.data.importers.source import Source
 from metadrift.data.pack import SPLITS, Split
 from metadrift.errors import MetadriftError
 
+ReadBox = Callable[[float, float, float, float], Box]
+
 
 @dataclass(frozen=True)
 class Options:
-    """What a person may ask of an importer; which of them a dataset knows is in its Kind."""
+    """What a user may ask for. `Kind.options` says which of these a dataset has."""
 
     per_class: int | None = None
     crop_to_box: bool = False
@@ -51,14 +53,14 @@ class Piece(Protocol):
 
     @property
     def member(self) -> str | None:
-        """The file of the source to read; None when the piece carries its own pixels."""
+        """The file of the source to read; None if the piece holds its pixels itself."""
 
     @property
     def count(self) -> int:
         """How many images to expect, for the progress bar."""
 
     def make(
-        self, file: BinaryIO | None, look: ImageFormat
+        self, file: BinaryIO | None, form: ImageFormat
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         """The images, uint8 [size, size, channels] each."""
 
@@ -74,12 +76,12 @@ class ImageFile:
     count: int = 1
 
     def make(
-        self, file: BinaryIO | None, look: ImageFormat
+        self, file: BinaryIO | None, form: ImageFormat
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         try:
             data = file.read(MAX_FILE_BYTES + 1)
-            yield decode(data, look, box=self.box, strip=self.strip, turn=self.turn)
+            yield decode(data, form, box=self.box, strip=self.strip, turn=self.turn)
         except UnreadableImageError as error:
             yield Unreadable(self.member, str(error))
 
@@ -100,13 +102,13 @@ class Plan:
     classes
         In the order of the pack.
     source
-        Where the pieces' files are read; None when the pieces carry their own pixels.
+        Where the files of the pieces are read; None if the pieces hold their pixels themselves.
     channels
         1 or 3.
     origin, licence
         For pack.json.
     notes
-        Sentences that the person should read.
+        Sentences that the user should read.
     """
 
     classes: list[PlannedClass]
@@ -127,12 +129,31 @@ def is_image(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in SUFFIXES
 
 
-def planned(
-    files: Mapping[str, list[ImageFile]], splits: Mapping[str, Split], options: Options
-) -> list[PlannedClass]:
-    """Classes in the order train, val, test and by name, each cut to `per_class` images."""
+def plan_of(
+    files: Mapping[str, Sequence[Piece]],
+    splits: Mapping[str, Split],
+    options: Options,
+    source: Source,
+    origin: str,
+    licence: str,
+    notes: Sequence[str] = (),
+    *,
+    colour: bool = True,
+) -> Plan:
+    """The plan of a dataset of files by class.
+
+    Classes come in the order train, val, test and by name, each with at most `per_class` files.
+    """
     order = sorted(files, key=lambda name: (SPLITS.index(splits[name]), name))
-    return [PlannedClass(name, splits[name], [*files[name][: options.per_class]]) for name in order]
+    classes = [
+        PlannedClass(name, splits[name], [*files[name][: options.per_class]]) for name in order
+    ]
+    if options.crop_to_box:
+        origin += "; cropped to the bounding boxes"
+    if options.rotations:
+        origin += "; with rotated classes"
+    channels = 3 if colour and not options.grey else 1
+    return Plan(classes, source, channels, origin, licence, list(notes))
 
 
 def off_the_list(unknown: list[str]) -> list[str]:
@@ -144,6 +165,17 @@ def off_the_list(unknown: list[str]) -> list[str]:
         f"{len(unknown)} classes are not on the published list and were put into a split by a "
         f"hash of their names: {shown}"
     ]
+
+
+def bounding_box(path: Path, image: str, text: str | None, layout: str, read: ReadBox) -> Box:
+    """The box that a line of numbers gives; `layout` names them, for the error."""
+    try:
+        a, b, c, d = (float(word) for word in str(text).split())
+        return read(a, b, c, d)
+    except (ValueError, OverflowError):
+        raise MetadriftError(
+            f"image {image} of {path} has no bounding box `{layout}`, but {text!r}"
+        ) from None
 
 
 def text_lines(source: Source, name: str) -> list[str]:

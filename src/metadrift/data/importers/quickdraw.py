@@ -21,13 +21,13 @@ from metadrift.data.importers.plan import (
     Options,
     Piece,
     Plan,
-    PlannedClass,
     Unreadable,
     off_the_list,
+    plan_of,
 )
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
-from metadrift.data.pack import NPY_ERRORS, SPLITS
+from metadrift.data.pack import NPY_ERRORS
 from metadrift.errors import MetadriftError
 
 PER_CLASS = 600  # as many as miniImageNet has; the files hold over 100,000 each
@@ -38,7 +38,7 @@ Strokes = list[NDArray[np.float64]]  # each [2, points], 0..255
 
 
 def plan(path: Path, options: Options) -> Plan:
-    """A class a file; where both forms are there, the drawings."""
+    """One class per file. Where both kinds of file are there, the drawings are used."""
     source = open_source(path)
     limit = options.per_class or PER_CLASS
     drawings = {_class_name(n): n for n in sorted(source.names) if n.endswith(".ndjson")}
@@ -56,24 +56,23 @@ def plan(path: Path, options: Options) -> Plan:
     elif bitmaps:
         notes.append(f"{len(bitmaps)} numpy_bitmap files were left out: the ndjson files are used")
     splits, unknown = official_splits("quickdraw", pieces)
-    order = sorted(pieces, key=lambda name: (SPLITS.index(splits[name]), name))
-    classes = [PlannedClass(name, splits[name], [pieces[name]]) for name in order]
-    form = "simplified drawings" if drawings else "numpy bitmaps"
-    origin = f"Quick, Draw! (Google), {form}, the first {limit} a class"
+    kind = "simplified drawings" if drawings else "numpy bitmaps"
+    origin = f"Quick, Draw! (Google), {kind}, the first {limit} per class"
+    files = {name: [piece] for name, piece in pieces.items()}
     notes += off_the_list(unknown)
-    return Plan(classes, source, 1, origin, "CC BY 4.0", notes)
+    return plan_of(files, splits, options, source, origin, "CC BY 4.0", notes, colour=False)
 
 
 @dataclass(frozen=True)
 class Drawings:
-    """The first so many drawings of one ndjson file."""
+    """The first `count` drawings of one ndjson file."""
 
     member: str
     count: int
     keep_unrecognized: bool
 
     def make(
-        self, file: BinaryIO | None, look: ImageFormat
+        self, file: BinaryIO | None, form: ImageFormat
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         made = 0
@@ -87,7 +86,7 @@ class Drawings:
                 drawing = json.loads(line)
                 if not (self.keep_unrecognized or drawing.get("recognized", True)):
                     continue
-                yield draw_strokes(_strokes(drawing["drawing"]), look.size)
+                yield draw_strokes(_strokes(drawing["drawing"]), form.size)
                 made += 1
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 yield Unreadable(f"{self.member}, line {number}", _reason(error))
@@ -95,27 +94,22 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Bitmaps:
-    """The first so many rows of one npy file: uint8 [N, 784]."""
+    """The first `count` rows of one npy file: uint8 [N, 784]."""
 
     member: str
     count: int
 
     def make(
-        self, file: BinaryIO | None, look: ImageFormat
+        self, file: BinaryIO | None, form: ImageFormat
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         try:
-            # np.load would read all of a file inside an archive, and we want the first rows only
+            # np.load would read all of a file inside an archive; only the first rows are needed
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0)):
                 raise ValueError(f"npy format {version}")
-            first = version == (1, 0)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if first
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, fortran, dtype = read(file)
+            headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = headers[version[0] - 1](file)
             if dtype != np.uint8 or fortran or len(shape) != 2 or shape[1] != 784:
                 raise ValueError(f"it holds {dtype} {list(shape)}, not uint8 [N, 784]")
             rows = min(shape[0], self.count)
@@ -126,7 +120,7 @@ class Bitmaps:
             yield Unreadable(self.member, _reason(error))
             return
         for bitmap in np.frombuffer(data, np.uint8).reshape(rows, 28, 28):
-            yield resize_array(bitmap, look)
+            yield resize_array(bitmap, form)
 
 
 def draw_strokes(strokes: Strokes, size: int) -> NDArray[np.uint8]:

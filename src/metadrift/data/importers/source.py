@@ -41,19 +41,19 @@ READ_ERRORS += (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tarfile.TarError
 class Source(ABC):
     """Files below a root, by their names with `/` between the parts.
 
-    A source travels to worker processes, which open it again for themselves.
+    A source is sent to worker processes, and each of them opens it again.
     """
 
     path: Path
     names: list[str]
-    sequential = False  # True: reading in any other order than `stream`'s is slow
+    sequential = False  # True if only the order of `stream` is quick to read
 
     @abstractmethod
     def open(self, name: str) -> BinaryIO:
         """A file to read; FileNotFoundError when there is none of that name."""
 
     def stream(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """The wanted files that exist, in the order in which they are quick to read."""
+        """The wanted files that exist, in the order that is quickest to read."""
         for name in self.names:
             if name in names:
                 with self.open(name) as file:
@@ -66,10 +66,10 @@ class Source(ABC):
 
 
 def open_source(path: Path, mount: Iterable[str] = ()) -> Source:
-    """ImageFormat into a folder or an archive.
+    """Open a folder or an archive for reading.
 
-    `mount` names archives that a folder may hold in place of the extracted folder of that name;
-    their files then appear as if the archive had been extracted there.
+    `mount` names archives that the folder may hold instead of their extracted folders. Their files
+    then appear as if they had been extracted there.
 
     Examples
     --------
@@ -211,7 +211,7 @@ class TarSource(Source):
                     file = archive.extractfile(member) if member.isfile() else None
                     yield member, member.name.removeprefix("./"), file or io.BytesIO()
                     bounded.at_once = MAX_HEADER_BYTES
-            while bounded.read(1 << 20):  # to the end: only there a cut or damaged file shows
+            while bounded.read(1 << 20):  # to the end: damage may show only there
                 pass
 
 

@@ -1,7 +1,7 @@
-"""Badges: logo-like composites of flat colour, on whatever they happen to be stuck to.
+"""Badges: logo-like marks in flat colours, on different surfaces.
 
-A class is a mark: a plate, a rim, a field that divides the plate, and an emblem, in colours of its
-own. Each image shows it somewhere else: turned, tilted, faded, on paper, cloth, metal or wall.
+A class is a mark: a plate, a rim, a field that divides the plate, and an emblem, with their
+colours. Each image shows it turned, tilted or faded, on paper, cloth, metal or a wall.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.synthetic.canvas import (
-    Array,
-    Frame,
-    fractal,
-    keys,
-    look,
-    paint,
-    to_bytes,
-)
+from metadrift.data.synthetic.canvas import Array, Frame, fractal, keys, paint, pose, to_bytes
 
 _INKS = np.array(
     [
@@ -34,7 +26,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     """uint8 [images, size, size, 3]."""
     mark = _mark(rng)
     picture = _surface(rng, images, size)
-    frame = look(rng, images, size, shift=0.2, turn=0.4, zoom=(0.64, 1.1), squash=0.14)
+    frame = pose(rng, images, size, shift=0.2, turn=0.4, zoom=(0.64, 1.1), squash=0.14)
     tilt = rng.uniform(-0.22, 0.22, (2, images, 1, 1))
     depth = 1.0 + tilt[0] * frame.u + tilt[1] * frame.v
     frame = Frame(frame.u * depth, frame.v * depth, frame.pixel)
@@ -170,7 +162,7 @@ def _star(points: int, outer: float, inner: float) -> Array:
 
 def _surface(rng: np.random.Generator, images: int, size: int) -> Array:
     """Paper, cloth, metal or wall: two colours, grain, and sometimes stripes."""
-    frame = look(rng, images, size, turn=3.1, zoom=(0.7, 1.5))
+    frame = pose(rng, images, size, turn=3.1, zoom=(0.7, 1.5))
     key = keys(rng, images)
     base = rng.uniform(0.15, 0.95, (images, 1, 1, 1)) + rng.uniform(-0.12, 0.12, (images, 1, 1, 3))
     other = base * rng.uniform(0.5, 1.3, (images, 1, 1, 1)) + rng.uniform(

@@ -4,7 +4,7 @@ Pictures are functions of coordinates, not of pixels, so they look the same at e
 elementwise arithmetic in double precision is used: a processor that rounds the last bit
 differently moves a value by about 1e-14 of a grey level, so the rounded bytes are the same.
 
-Letters: n images, S pixels a side, colours and light in 0..1, drawing coordinates in -1..1 with
+Letters: n images, S pixels per side, colours and light in 0..1, drawing coordinates in -1..1 with
 v pointing down.
 """
 
@@ -34,7 +34,7 @@ class Frame:
 
     Examples
     --------
-    >>> frame = look(np.random.default_rng(0), images=2, size=28)
+    >>> frame = pose(np.random.default_rng(0), images=2, size=28)
     >>> disc = frame.cover(frame.ellipse(0, 0, 0.5, 0.5))
     >>> disc.shape, float(disc[0, 14, 14]), float(disc[0, 0, 0])
     ((2, 28, 28), 1.0, 0.0)
@@ -93,7 +93,7 @@ class Frame:
         return Frame(self.u + du, self.v + dv, self.pixel)
 
 
-def look(
+def pose(
     rng: np.random.Generator,
     images: int,
     size: int,
@@ -126,7 +126,7 @@ def paint(picture: Array, cover: Array, colour: ArrayLike) -> Array:
 
 
 def value_noise(u: Array, v: Array, key: Keys) -> Array:
-    """Smooth noise in 0..1 with one random value a unit cell; another `key`, other noise."""
+    """Smooth noise in 0..1 with one random value per unit cell; another `key` gives other noise."""
     fu, fv = np.floor(u), np.floor(v)
     iu, iv = fu.astype(np.int64).astype(np.uint64), fv.astype(np.int64).astype(np.uint64)
     su, sv = u - fu, v - fv

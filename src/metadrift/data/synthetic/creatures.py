@@ -1,7 +1,7 @@
-"""Creatures: one body plan, fine differences, on cluttered ground.
+"""Creatures: animals of one build with fine differences, on cluttered ground.
 
-A class is a species: the lengths of its parts, its plumage and its markings. Each image is another
-animal of it: facing left or right, leaning, nearer, in other light, among leaves and branches.
+A class is a species: the lengths of its parts, its plumage and its markings. Each image shows
+another animal of it: facing left or right, leaning, nearer, in other light, among leaves.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.synthetic.canvas import (
-    Array,
-    Frame,
-    fractal,
-    keys,
-    look,
-    paint,
-    to_bytes,
-)
+from metadrift.data.synthetic.canvas import Array, Frame, fractal, keys, paint, pose, to_bytes
 
 # All species share these coats, and differ in which part wears which.
 _COATS = np.array(
@@ -41,9 +33,9 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     """uint8 [images, size, size, 3]."""
     species = _species(rng)
     picture = _ground(rng, images, size)
-    frame = look(rng, images, size, shift=0.22, turn=0.38, zoom=(0.8, 1.2), squash=0.1, flip=True)
+    frame = pose(rng, images, size, shift=0.22, turn=0.38, zoom=(0.8, 1.2), squash=0.1, flip=True)
     picture = _animal(picture, frame, species, rng)
-    front = look(rng, images, size)
+    front = pose(rng, images, size)
     for _ in range(2):
         picture = _leaf(picture, front, rng, edge=True)
     light = rng.uniform(0.68, 1.25, (images, 1, 1, 1)) * rng.uniform(0.85, 1.15, (images, 1, 1, 3))
@@ -189,7 +181,7 @@ def _animal(picture: Array, frame: Frame, s: _Species, rng: np.random.Generator)
 
 def _ground(rng: np.random.Generator, images: int, size: int) -> Array:
     """Two colours of ground in drifts, with branches and leaves out of focus."""
-    frame = look(rng, images, size, turn=3.1, zoom=(0.6, 1.4))
+    frame = pose(rng, images, size, turn=3.1, zoom=(0.6, 1.4))
     key = keys(rng, images)
     first, second = _GROUNDS[rng.integers(len(_GROUNDS), size=(2, images))][:, :, None, None, :]
     drift = np.clip((fractal(frame.u * 2, frame.v * 2, key, (3, 2, 1)) - 0.5) * 2.4 + 0.5, 0, 1)

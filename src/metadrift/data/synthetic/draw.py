@@ -19,13 +19,13 @@ from metadrift.data.pack import Split
 from metadrift.errors import MetadriftError, UsageError
 
 BUILTIN = ("sketches", "textures", "glyphs", "creatures", "silhouettes", "badges")
-VERSION = 1  # goes up whenever a picture changes, so that an old cache is not taken for a new one
+VERSION = 1  # raised whenever a picture changes, so that old caches are not used
 CLASSES, IMAGES = 100, 40
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the bytes of a pack, beside its name.
+    """What decides the bytes of a pack, together with its name.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Recipe:
 
 
 def _tools(name: str) -> str:
-    """What a domain is drawn with beside our own code and numpy: nothing but for the glyphs."""
+    """What a domain is drawn with apart from our code and numpy; only the glyphs need more."""
     module = importlib.import_module(f"metadrift.data.synthetic.{name}")
     return str(module.drawn_with()) if hasattr(module, "drawn_with") else ""
 
@@ -97,7 +97,7 @@ def draw(name: str, recipe: Recipe, numbers: Iterable[int]) -> list[NDArray[np.u
 
 
 def draw_elsewhere(name: str, recipe: Recipe, numbers: range) -> list[NDArray[np.uint8]]:
-    """The same in a process of its own.
+    """The same in another process.
 
     multiprocessing would run the caller's script again in each process, and a script that asks
     for a pack outside `if __name__ == "__main__"` would wait for itself.

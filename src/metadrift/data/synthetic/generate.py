@@ -37,8 +37,8 @@ def builtin_pack(
 ) -> Pack:
     """A built-in domain by name, made now if it is not in the cache yet.
 
-    `folder` is where the packs lie, `folder/name` each; without it, the user's cache folder (or
-    the one that METADRIFT_CACHE names).
+    The packs are in `folder/name`; without `folder`, in the user's cache folder or the one that
+    METADRIFT_CACHE names.
     """
     return ensure_builtin([name], size, seed, progress=progress, folder=folder)[0]
 
@@ -54,11 +54,11 @@ def ensure_builtin(
     classes: int = CLASSES,
     images: int = IMAGES,
 ) -> list[Pack]:
-    """The packs of these names, those that are missing made by `workers` processes at once
-    (1 stays in this process; without it one a core).
+    """The packs of these names. Missing ones are made by `workers` processes.
 
-    Any number of programs may ask at the same time: one makes the packs, the others wait for it.
-    `progress` is told how many classes more are drawn; without it, a bar or lines go to stderr.
+    With 1 worker they are made in this process; without the argument there is one per core. Several
+    programs may call this at the same time: one makes the packs, the others wait for it.
+    `progress` gets the number of classes just drawn; without it, a bar or lines go to stderr.
     """
     recipe = Recipe(size, seed, classes, images)
     unknown = [name for name in names if name not in BUILTIN]
@@ -68,13 +68,13 @@ def ensure_builtin(
         raise UsageError(f"the packs need at least 1 worker, not {workers}")
     home = cache_folder() / recipe.folder if folder is None else Path(folder)
     whole = _is_whole if folder is None else _is_there
-    # In the cache every pack has a folder for each thing that decides its bytes.
+    # In the cache, packs of different bytes have different folders.
     place = {name: home / (recipe.cached(name) if folder is None else name) for name in names}
     if any(not whole(place[name], name, recipe) for name in names):
         try:
             home.mkdir(parents=True, exist_ok=True)
             with lock(home / ".lock", f"the packs in {home} are being made", PATIENCE):
-                # Whoever held the lock before may have made them, or have died half way.
+                # The program that held the lock may have made them, or may have been killed.
                 missing = {n: p for n, p in place.items() if not whole(p, n, recipe)}
                 _make_all(missing, recipe, workers or os.cpu_count() or 1, progress)
         except OSError as error:
@@ -95,12 +95,12 @@ def cache_folder() -> Path:
 
 
 def _is_there(path: Path, name: str, recipe: Recipe) -> bool:
-    """In a folder of the user's own nothing that is there is ever replaced."""
+    """In a folder that the user names, nothing is ever replaced."""
     return path.exists()
 
 
 def _is_whole(path: Path, name: str, recipe: Recipe) -> bool:
-    """In the cache, which is ours, a damaged pack counts as missing and is made again."""
+    """In the cache, a damaged pack counts as missing and is made again."""
     try:
         _open(path, name, recipe)
     except MetadriftError:

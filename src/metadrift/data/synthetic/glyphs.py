@@ -15,7 +15,7 @@ import PIL
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, features
 
-from metadrift.data.synthetic.canvas import Array, added, fractal, keys, look, shrink, to_bytes
+from metadrift.data.synthetic.canvas import Array, added, fractal, keys, pose, shrink, to_bytes
 
 # Chosen to differ in shape, since Latin, Greek and Cyrillic share many capitals.
 CHARACTERS = (
@@ -42,7 +42,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     # Neighbours in the list go to different splits: 37 and 100 have no common divisor.
     masters = np.stack(_masters(CHARACTERS[index * 37 % len(CHARACTERS)]))
     font = rng.integers(len(masters), size=(images, 1, 1))
-    frame = look(
+    frame = pose(
         rng, images, size * _SUPERSAMPLE, shift=0.11, turn=0.16, zoom=(1.15, 1.45), squash=0.1
     )
     key = keys(rng, images)

@@ -1,7 +1,7 @@
 """Silhouettes: plane-like shapes against the sky, told apart by their outline alone.
 
-A class is a type: where its wings sit, how they sweep and taper, its tail and its engines. Each
-image is another pass: other heading, bank and distance, other paint and light, other weather.
+A class is a type of plane: where its wings are, how they sweep and taper, its tail and its engines.
+Each image has another heading, bank, distance, paint, light and weather.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.synthetic.canvas import (
-    Array,
-    Frame,
-    fractal,
-    keys,
-    look,
-    paint,
-    to_bytes,
-)
+from metadrift.data.synthetic.canvas import Array, Frame, fractal, keys, paint, pose, to_bytes
 
 # Skies from the top to the horizon.
 _SKIES = np.array(
@@ -38,7 +30,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     """uint8 [images, size, size, 3]."""
     plane = _plane(rng)
     sky = _sky(rng, images, size)
-    frame = look(rng, images, size, shift=0.12, turn=0.28, zoom=(0.84, 1.1), squash=0.08, flip=True)
+    frame = pose(rng, images, size, shift=0.12, turn=0.28, zoom=(0.84, 1.1), squash=0.08, flip=True)
     # A bank to one side shortens the wings and leans them along the hull.
     bank = rng.uniform(0.7, 1.0, (images, 1, 1))
     frame = Frame(
@@ -155,7 +147,7 @@ def _outline(frame: Frame, plane: _Plane) -> Array:
 
 
 def _sky(rng: np.random.Generator, images: int, size: int) -> Array:
-    frame = look(rng, images, size, turn=0.15)
+    frame = pose(rng, images, size, turn=0.15)
     key = keys(rng, images)
     top, horizon = np.moveaxis(_SKIES[rng.integers(len(_SKIES), size=images)], 1, 0)[
         :, :, None, None

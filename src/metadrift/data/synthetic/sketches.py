@@ -1,7 +1,7 @@
-"""Sketches: light strokes on black, drawn by a hand that wobbles.
+"""Sketches: light, shaky strokes on black.
 
-A class is an invented thing: an outline and two or three sorts of parts that grow on it. Each
-image is a new attempt at the same thing: other pose, other pressure, lines that miss their ends.
+A class is an invented thing: an outline with two or three kinds of parts on it. Each image draws
+the same thing again, in another pose, with other pressure and less exact lines.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.synthetic.canvas import Array, fractal, keys, look, to_bytes
+from metadrift.data.synthetic.canvas import Array, fractal, keys, pose, to_bytes
 
 
 def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> NDArray[np.uint8]:
     """uint8 [images, size, size, 1]."""
     strokes = _thing(rng)
-    frame = look(rng, images, size, shift=0.18, turn=0.35, zoom=(0.72, 1.05), squash=0.16)
+    frame = pose(rng, images, size, shift=0.18, turn=0.35, zoom=(0.72, 1.05), squash=0.16)
     key = keys(rng, images)
     wobble = [
         fractal(frame.u * 1.6 + 9, frame.v * 1.6 + 9, key + np.uint64(k), (2, 1)) - 0.5
@@ -30,7 +30,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
         moved = moved * rng.uniform(0.9, 1.1, (images, 1, 2))
         moved = moved + rng.uniform(-0.02, 0.02, (images, *stroke.shape))
         ink = frame.cover(frame.stroke(moved, width), soft=1.3)
-        # A hurried hand leaves a stroke out now and then, but not the outline.
+        # Now and then a stroke is missing, but never the outline.
         kept = (rng.random((images, 1, 1)) > 0.06) | (stroke is strokes[0])
         picture = np.maximum(picture, ink * kept)
     return to_bytes(picture * np.minimum(pressure, 1.0))
@@ -44,7 +44,7 @@ def _thing(rng: np.random.Generator) -> list[Array]:
     strokes = [outline]
     for part in rng.choice(len(_PARTS), rng.integers(2, 4), replace=False):
         strokes += _PARTS[part](rng, centre, rx, ry)
-    # Every thing fills the same room, so that its place on the paper says nothing.
+    # Every thing has the same size and place, so that these say nothing about the class.
     low, high = np.concatenate(strokes).min(0), np.concatenate(strokes).max(0)
     return [(stroke - (low + high) / 2) * (1.6 / (high - low).max()) for stroke in strokes]
 

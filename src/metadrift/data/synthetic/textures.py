@@ -18,7 +18,7 @@ from metadrift.data.synthetic.canvas import (
     fractal,
     keys,
     lattice,
-    look,
+    pose,
     shrink,
     to_bytes,
 )
@@ -33,7 +33,7 @@ def draw_class(index: int, rng: np.random.Generator, images: int, size: int) -> 
     def each(low: float, high: float, *shape: int) -> Array:
         return rng.uniform(low, high, (images, 1, 1, *shape))
 
-    frame = look(rng, images, size * _SUPERSAMPLE, turn=0.5, zoom=(0.75, 1.35), squash=0.15)
+    frame = pose(rng, images, size * _SUPERSAMPLE, turn=0.5, zoom=(0.75, 1.35), squash=0.15)
     key = keys(rng, images)
     u, v = frame.u + each(0, 50), frame.v + each(0, 50)
     c, s = np.cos(material.direction), np.sin(material.direction)

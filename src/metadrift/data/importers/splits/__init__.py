@@ -16,7 +16,7 @@ import numpy as np
 
 from metadrift.data.pack import SPLITS, Split
 
-# Published in docs/data.md: whoever uses the same names gets the same split.
+# Published in docs/data.md: the same names give the same split.
 SEED = 2021
 USUAL_SHARES = (0.64, 0.16, 0.20)  # those of miniImageNet
 WAYS = 5  # a split should be able to give 5-way tasks
@@ -25,8 +25,8 @@ WAYS = 5  # a split should be able to give 5-way tasks
 def official_splits(dataset: str, names: Iterable[str]) -> tuple[dict[str, Split], list[str]]:
     """The published split of each class, and the names that are not on the published list.
 
-    A name that is not on the list gets its split from a hash of the name alone, so that it does
-    not depend on what else is there: about 70 % train, 15 % val, 15 % test.
+    A name that is not on the list gets its split from a hash of the name, so that it does not
+    depend on the other names: about 70 % train, 15 % val, 15 % test.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def random_splits(
 ) -> dict[str, Split]:
     """Split classes at random, the same way every time: a seeded shuffle of the sorted names.
 
-    `shares` are in proportion to train, val and test. Each split gets a class when there are 3,
-    and enough for a 5-way task when there are 15.
+    `shares` are the proportions of train, val and test. From 3 classes on each split has one, and
+    from 15 on each has enough for a 5-way task.
 
     Examples
     --------

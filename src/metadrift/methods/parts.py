@@ -1,0 +1,59 @@
+"""What a method is made of, from the settings of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from metadrift.detection import ChangeDetector
+from metadrift.detection.features import FeatureExtractor
+from metadrift.errors import UsageError
+from metadrift.learners import MetaLearner
+from metadrift.memory import Buffer
+from metadrift.methods.config import BaselineConfig, MemoryConfig, ReplayConfig
+from metadrift.randomness import Purpose, generator
+
+
+@dataclass(frozen=True)
+class MethodParts:
+    """Handed to `Method.make`, which takes what it needs.
+
+    Parameters
+    ----------
+    learner, optimizer
+        The learner on its device, and the optimiser of its parameters.
+    seed
+        Everything random follows from it.
+    buffer
+        Room for the stored tasks; there for methods with a memory.
+    memory, replay, baseline
+        The settings of a run.
+    features, detector
+        There for methods that detect changes.
+    options
+        The method's own `Options`, if it has any.
+    """
+
+    learner: MetaLearner
+    optimizer: torch.optim.Optimizer
+    seed: int
+    buffer: Buffer | None = None
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
+    features: FeatureExtractor | None = None
+    detector: ChangeDetector | None = None
+    options: Any = None
+
+    def room(self) -> Buffer:
+        """The buffer of a method with a memory."""
+        if self.buffer is None:
+            raise UsageError("a method with a memory needs a Buffer")
+        return self.buffer
+
+    def rng(self, purpose: Purpose) -> np.random.Generator:
+        """A generator for one use of randomness."""
+        return generator(self.seed, purpose)

@@ -1,0 +1,225 @@
+"""Parts by name: those of this package, of installed packages, and of the user's own files.
+
+A name is one of the list below, the name of an entry point in the group `metadrift.KIND` of an
+installed package, or a reference to code: `package.module:Name` or `path/to/file.py:Name`.
+
+Code is loaded by reference only if the user named it: `allow` is told every reference that stands
+on the command line. What stands in a file or in a run's folder is never enough.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.storage.tables import did_you_mean, from_table
+
+Kind = Literal["methods", "learners", "memories", "samplers"]
+
+_BUILT_IN: dict[Kind, dict[str, str]] = {
+    "methods": {
+        "sequential": "metadrift.methods.sequential:Sequential",
+        "reservoir": "metadrift.methods.reservoir:Reservoir",
+        "gss": "metadrift.methods.gss:GSS",
+        "agem": "metadrift.methods.agem:AGEM",
+        "mir": "metadrift.methods.mir:MIR",
+        "mer": "metadrift.methods.mer:MER",
+        "m2d3-pets": "metadrift.methods.m2d3_pets:M2D3PETS",
+        "loss-aware": "metadrift.methods.loss_aware:LossAware",
+        "balanced-oracle": "metadrift.methods.balanced_oracle:BalancedOracle",
+    },
+    "learners": {
+        "protonet": "metadrift.learners.protonet:ProtoNet",
+        "anil": "metadrift.learners.anil:ANIL",
+        "maml": "metadrift.learners.maml:MAML",
+        "ridge": "metadrift.learners.ridge:Ridge",
+    },
+    "memories": {
+        "reservoir": "metadrift.memory.reservoir:ReservoirMemory",
+        "loss-aware": "metadrift.memory.loss_aware:LossAwareMemory",
+        "gss": "metadrift.memory.gss:GSSMemory",
+        "m2d3": "metadrift.memory.m2d3:M2D3Memory",
+    },
+    "samplers": {
+        "uniform": "metadrift.replay.uniform:UniformReplay",
+        "pets": "metadrift.replay.pets:PETS",
+    },
+}
+_REFERENCE = re.compile(r"(?P<home>(.*\.py)|([^\W\d]\w*(\.[^\W\d]\w*)*)):(?P<name>[^\W\d]\w*)")
+
+_allowed: dict[str, str] = {}  # a reference with its whole path -> the reference to load
+_loaded: dict[str, str] = {}  # what was loaded from outside of this package -> sha256 of its file
+
+
+def built_in(kind: Kind) -> tuple[str, ...]:
+    """The names of this package."""
+    return tuple(_BUILT_IN[kind])
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """The names of this package and of installed ones."""
+    return (*_BUILT_IN[kind], *_installed(kind))
+
+
+def is_reference(word: str) -> bool:
+    """True for `package.module:Name` and `file.py:Name`.
+
+    Examples
+    --------
+    >>> is_reference("./mine.py:Twice"), is_reference("a.b:Twice"), is_reference("reservoir")
+    (True, True, False)
+    """
+    return _REFERENCE.fullmatch(word) is not None
+
+
+def short(word: str) -> str:
+    """The name for tables and folders: a reference without its module or file.
+
+    Examples
+    --------
+    >>> short("./mine.py:Twice"), short("reservoir")
+    ('Twice', 'reservoir')
+    """
+    return word.rpartition(":")[2] if is_reference(word) else word
+
+
+def check(kind: Kind, word: str, also: Iterable[str] = ()) -> None:
+    """Refuse a word that is neither a name of `kind`, nor one of `also`, nor a reference."""
+    if word in _BUILT_IN[kind] or word in also or is_reference(word) or word in _installed(kind):
+        return
+    known = [*names(kind), *also]
+    hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+    raise UsageError(f"there is no {_ONE[kind]} {word!r}{hint}")
+
+
+def allow(*words: str) -> None:
+    """Take note of the references among the words that a user has typed."""
+    for word in words:
+        for text in (word, word.partition("=")[2]):
+            if is_reference(text):
+                _allowed[whole(text)] = whole(text)
+
+
+def allowed() -> list[str]:
+    """The references that the user has named, for processes that do a part of the work."""
+    return list(_allowed)
+
+
+def whole(word: str) -> str:
+    """A reference that holds in any folder: with the whole path of its file."""
+    home, _, name = word.rpartition(":")
+    return f"{Path(home).resolve()}:{name}" if is_reference(word) and home.endswith(".py") else word
+
+
+def find(kind: Kind, word: str) -> Any:
+    """The class that a name or a reference stands for."""
+    check(kind, word)
+    if word in _BUILT_IN[kind]:
+        module, _, name = _BUILT_IN[kind][word].partition(":")
+        return getattr(importlib.import_module(module), name)
+    if not is_reference(word):
+        entry = _installed(kind)[word]
+        return _noted(word, _attribute(word, importlib.import_module(entry.module), entry.attr))
+    asked = whole(word)
+    # A file that has moved is the same to us if the user names it in its new place.
+    same = [known for known in _allowed if Path(known).name == Path(asked).name]
+    if asked not in _allowed and not same:
+        raise UsageError(
+            f"{word} is code from outside of metadrift and was not loaded: nothing but the command "
+            f"line makes metadrift load code. If you trust it, add --plugin {word} (from Python: "
+            f"metadrift.registry.allow({word!r}))"
+        )
+    home, _, name = (asked if asked in _allowed else same[0]).rpartition(":")
+    module = _module_of(Path(home)) if home.endswith(".py") else _import(word, home)
+    return _noted(word, _attribute(word, module, name))
+
+
+def own_options(kind: type, table: Mapping[str, Any]) -> Any:
+    """The `Options` dataclass of a plug-in, from its fields in a table; None where it has none."""
+    own: Any = getattr(kind, "Options", None)
+    if own is None:
+        return None
+    if not dataclasses.is_dataclass(own):
+        raise UsageError(f"{kind.__name__}.Options must be a dataclass")
+    mine = {name: table[name] for name in option_names([kind]) if name in table}
+    return from_table(own, mine, f"options of {kind.__name__}")  # type: ignore[arg-type]
+
+
+def option_names(kinds: Iterable[type]) -> list[str]:
+    """The options that plug-ins have."""
+    owners = [getattr(kind, "Options", None) for kind in kinds]
+    return [field.name for own in owners if own for field in dataclasses.fields(own)]
+
+
+def refuse_unknown_options(kinds: Iterable[type], table: Mapping[str, Any]) -> None:
+    """Refuse an option that none of the plug-ins has."""
+    known = option_names(kinds)
+    for name in table:
+        if name not in known:
+            hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
+            raise UsageError(f"there is no option {name!r}{hint}")
+
+
+def loaded() -> dict[str, str]:
+    """Code from outside of this package that was loaded, with the sha256 of its files."""
+    return dict(_loaded)
+
+
+_ONE: dict[Kind, str] = {
+    "methods": "method",
+    "learners": "learner",
+    "memories": "memory",
+    "samplers": "sampler",
+}
+
+
+@cache
+def _installed(kind: Kind) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=f"metadrift.{kind}")}
+
+
+def _import(word: str, module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and not module.startswith(error.name):
+            raise  # the module is there and needs another one that is not
+        raise UsageError(f"{word}: there is no module {module!r}") from None
+
+
+@cache
+def _module_of(file: Path) -> Any:
+    name = f"metadrift_plugin_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise UsageError(f"there is no file {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(word: str, module: Any, name: str) -> Any:
+    if not hasattr(module, name):
+        hint = did_you_mean(name, [n for n in vars(module) if not n.startswith("_")])
+        raise UsageError(f"{word}: its module has no {name!r}{hint}")
+    return getattr(module, name)
+
+
+def _noted(word: str, found: Any) -> Any:
+    module = sys.modules[found.__module__]
+    file = getattr(module, "__file__", None)
+    if file is None:
+        raise MetadriftError(f"{word} has no source file, so it cannot be recorded")
+    _loaded[f"plugin {short(word)}"] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return found

@@ -1,0 +1,244 @@
+"""Parts from a user's own file, through the commands; and folders that try to make us load code."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import metadrift
+from metadrift import ContinualMetaLearner, TaskGeometry, registry
+from metadrift.cli import main
+from metadrift.errors import UsageError
+from metadrift.learners import make_learner
+from metadrift.methods import ReplayingMethod
+from metadrift.methods.make import make_method
+from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.config import RunConfig
+from metadrift.runs.record import read_lines
+from tiny_runs import assert_same_run
+
+SOURCE = Path(__file__).with_name("mine.py")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_allowed_yet(monkeypatch):
+    monkeypatch.setattr(registry, "_allowed", {})
+    monkeypatch.setattr(registry, "_loaded", {})
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with the user's file, to work in."""
+    shutil.copy(SOURCE, tmp_path / "mine.py")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def words(tiny_benchmark):
+    return [
+        "--benchmark", str(tiny_benchmark), "--scale", "0.2", "--ways", "3", "--queries", "2",
+        "--test-tasks", "2", "--stage-tasks", "0", "--checkpoint-every", "5", "--log-every", "2",
+        "--threads", "1", "--learn.filters", "4", "--device", "cpu", "--json",
+    ]  # fmt: skip
+
+
+def test_a_method_and_a_learner_of_a_file_run_with_options(mine, words, capsys):
+    own = ["--options.times", "3", "--options.temperature", "5"]
+    command = ["run", "--method", "mine.py:ReplayTwice", "--learner", "./mine.py:Cosine"]
+    assert main([*command, *own, *words]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["method"], summary["learner"]) == ("ReplayTwice", "Cosine")
+    assert summary["settings"]["options.times"] == 3
+    assert set(summary["versions"]) >= {"plugin ReplayTwice", "plugin Cosine"}
+    (folder,) = (mine / "runs").iterdir()
+    assert folder.name == "ReplayTwice-Cosine-tiny-1shot-seed0"
+    assert {line["times"] for line in read_lines(folder / "metrics.jsonl")} == {3}
+    registry._allowed.clear()
+    again = ["run", "--config", str(folder / "config.toml"), "--name", "again", "--json"]
+    assert main(again) == 2
+    assert "nothing but the command line makes metadrift load code" in capsys.readouterr().err
+    assert main([*again, "--plugin", "mine.py:ReplayTwice", "mine.py:Cosine"]) == 0
+    assert_same_run(folder, mine / "runs" / "again")
+
+
+def test_a_memory_and_a_sampler_of_a_file_are_used(mine, words, capsys):
+    own = ["--memory.rule", "mine.py:Newest", "--name", "kept"]
+    assert main(["run", "--method", "reservoir", *own, *words]) == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["acceptance_rate"] == 1.0
+    own = ["--replay.sampler", "mine.py:AlsoUniform", "--name", "drawn"]
+    assert main(["run", *own, *words]) == 0
+    assert "plugin AlsoUniform" in json.loads(capsys.readouterr().out)["versions"]
+    assert main(["run", "--memory.rule", "mine.py:Newest", "--name", "x", *words]) == 2
+    assert "M2D3PETS needs a memory that is a M2D3Memory" in capsys.readouterr().err
+
+
+def test_a_run_is_resumed_when_its_code_is_named_again_and_changed_code_is_said(
+    mine, words, capsys
+):
+    assert main(["run", "--method", "mine.py:ReplayTwice", "--name", "whole", *words]) == 0
+    shutil.copytree(mine / "runs" / "whole", mine / "runs" / "cut")
+    cut = mine / "runs" / "cut"
+    (cut / "summary.json").unlink()
+    shutil.rmtree(checkpoints(cut / "checkpoints")[-1])
+    registry._allowed.clear()
+    capsys.readouterr()
+    assert main(["resume", str(cut), "--json"]) == 2
+    assert "ReplayTwice is code from outside" in capsys.readouterr().err
+    # The file has moved, and got a comment.
+    (mine / "elsewhere").mkdir()
+    moved = (mine / "mine.py").rename(mine / "elsewhere" / "mine.py")
+    moved.write_text(moved.read_text() + "# changed\n")
+    assert main(["resume", str(cut), "--plugin", "elsewhere/mine.py:ReplayTwice"]) == 0
+    assert "was written with plugin ReplayTwice" in capsys.readouterr().err
+    one, two = (
+        json.loads((mine / "runs" / name / "summary.json").read_text())["accuracy"]
+        for name in ("whole", "cut")
+    )
+    assert one == two
+
+
+@pytest.mark.slow
+def test_a_comparison_runs_code_of_a_file_in_its_processes(mine, words):
+    command = [Path(sys.executable).with_name("metadrift"), "compare", "--seeds", "0"]
+    methods = ["--methods", "reservoir", "mine.py:ReplayTwice"]
+    done = subprocess.run([*command, *methods, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["variant"] for row in rows] == ["reservoir", "ReplayTwice"]
+    assert main(["report", str(mine / "comparisons" / "comparison")]) == 0  # needs no code
+
+
+HOSTILE = """
+import pathlib
+pathlib.Path({mark!r}).touch()
+class Evil:
+    pass
+"""
+
+
+@pytest.mark.parametrize("setting", ["method", "learner", "rule", "sampler"])
+@pytest.mark.parametrize("where", ["file", "module"])
+def test_no_folder_makes_metadrift_load_code(
+    setting, where, mine, words, capsys, monkeypatch, picture
+):
+    assert main(["run", "--method", "m2d3-pets", "--name", "run", *words]) == 0
+    run = mine / "runs" / "run"
+    mark = mine / "loaded"
+    (run / "evil.py").write_text(HOSTILE.format(mark=str(mark)))
+    monkeypatch.syspath_prepend(run)
+    evil = f"{run / 'evil.py'}:Evil" if where == "file" else "evil:Evil"
+    lines = (run / "config.toml").read_text().splitlines()
+    table = {"rule": "[memory]", "sampler": "[replay]"}.get(setting)
+    lines = [line for line in lines if not line.startswith(f"{setting} = ")]
+    lines.insert(lines.index(table) + 1 if table else 0, f'{setting} = "{evil}"')
+    (run / "config.toml").write_text("\n".join(lines))
+    for kind in "ab":
+        home = mine / "support" / kind
+        home.mkdir(parents=True)
+        (home / "1.png").write_bytes(picture("red" if kind == "a" else "blue", (12, 12)))
+    support = str(mine / "support")
+    classify = ["classify", "--run", str(run), "--support", support, "--query", support]
+    assert main(["report", str(run)]) == 0
+    assert main(classify) == (2 if setting == "learner" else 0)
+    assert main(["run", "--config", str(run / "config.toml"), "--name", "x"]) == 2
+    (run / "summary.json").unlink()
+    assert main(["resume", str(run)]) == 2
+    assert "is code from outside of metadrift and was not loaded" in capsys.readouterr().err
+    assert not mark.exists()
+    assert "evil" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("mine.py:ReplayTwic", "its module has no 'ReplayTwic'; did you mean 'ReplayTwice'"),
+        ("mine.py:NoMethod", "is not a subclass of metadrift.methods.Method"),
+        ("gone.py:Name", "there is no file"),
+        ("no_such_package.module:Name", "there is no module 'no_such_package.module'"),
+        ("mine.py", "there is no method 'mine.py'"),
+    ],
+)
+def test_a_wrong_reference_is_one_sentence(word, sentence, mine, words, capsys):
+    assert main(["run", "--method", word, "--name", "x", *words]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (mine / "runs").exists()
+
+
+def test_wrong_options_are_refused(mine, words, capsys):
+    command = ["run", "--name", "x", *words]
+    assert main([*command, "--method", "mine.py:ReplayTwice", "--options.tines", "1"]) == 2
+    assert "there is no option 'tines'; did you mean 'times'?" in capsys.readouterr().err
+    assert main([*command, "--options.times", "1"]) == 2
+    assert "there is no option 'times'" in capsys.readouterr().err
+    (mine / "wrong.toml").write_text('[options]\ntimes = "often"\n')
+    config = ["run", "--config", "wrong.toml", *words[2:]]
+    assert main([*config, "--method", "mine.py:ReplayTwice", *words[:2]]) == 1
+    assert "options of ReplayTwice: times must be a whole number" in capsys.readouterr().err
+
+
+def test_the_help_of_a_plug_in_says_its_options(mine, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--method", "mine.py:ReplayTwice", "--options.help"])
+    assert "How often a step is learned" in capsys.readouterr().out
+
+
+def test_an_installed_package_adds_names(tmp_path, monkeypatch, words, capsys):
+    info = tmp_path / "site" / "extra-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: extra\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[metadrift.methods]\ntwice = extra_mine:ReplayTwice\n")
+    shutil.copy(SOURCE, tmp_path / "site" / "extra_mine.py")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.chdir(tmp_path)
+    registry._installed.cache_clear()
+    try:
+        with pytest.raises(SystemExit):
+            main(["run", "--help"])
+        assert "balanced-oracle, twice, joint" in capsys.readouterr().out
+        assert main(["run", "--method", "twice", "--name", "x", *words]) == 0
+        assert "plugin twice" in json.loads(capsys.readouterr().out)["versions"]
+        (tmp_path / "runs" / "x" / "summary.json").unlink()
+        assert main(["resume", str(tmp_path / "runs" / "x"), "--json"]) == 0
+    finally:
+        registry._installed.cache_clear()
+
+
+class Handed(ReplayingMethod):
+    pass
+
+
+def test_a_live_program_hands_in_a_class(make_tasks, tmp_path):
+    shape = {"geometry": TaskGeometry(3, 2, 2), "image_size": 16, "memory": 4}
+    model = ContinualMetaLearner(Handed, tasks_per_step=3, device="cpu", **shape)
+    for seed in range(5):
+        model.observe(make_tasks(seed=seed))
+    path = model.save(tmp_path / "saved")
+    with pytest.raises(UsageError, match="was not loaded"):
+        ContinualMetaLearner.load(path)
+    again = ContinualMetaLearner.load(path, method=Handed, device="cpu")
+    assert isinstance(again.method, Handed)
+    record = again.observe(make_tasks(seed=9))
+    assert repr(record) == repr(model.observe(make_tasks(seed=9)))
+
+
+def test_python_allows_a_reference_by_name(mine):
+    with pytest.raises(UsageError, match=r"metadrift\.registry\.allow\('mine.py:Cosine'\)"):
+        make_learner("mine.py:Cosine", image_size=8, ways=2, generator=0)
+    registry.allow("mine.py:Cosine")
+    kind = registry.find("learners", "mine.py:Cosine")
+    learner = make_learner(kind, image_size=8, ways=2, generator=0, options=kind.Options())
+    assert type(learner).__name__ == "Cosine"
+    assert metadrift.registry.loaded().keys() == {"plugin Cosine"}
+
+
+def test_a_name_that_is_unknown_is_refused_with_what_there_is():
+    with pytest.raises(UsageError, match="there is no method 'x'; there are sequential, reservoir"):
+        RunConfig(method="x")
+    net = make_learner("protonet", image_size=8, ways=2, generator=0)
+    with pytest.raises(UsageError, match="did you mean 'reservoir'"):
+        make_method("resevoir", net, torch.optim.Adam(net.parameters()), seed=0)
