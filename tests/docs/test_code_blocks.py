@@ -23,7 +23,8 @@ from metadrift.streams import load_benchmark
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = {"python", "bash", "toml", "json", "text"}
-OTHER_PROGRAMS = {"cd", "done", "for", "git", "mkdir", "pip", "ray", "tensorboard", "unzip"}
+OTHER_PROGRAMS = {"cd", "done", "for", "git", "grep", "mkdir", "pip", "ray", "sed"}
+OTHER_PROGRAMS |= {"tensorboard", "unzip"}
 
 # Runs the steps of a page in one process, in order, with a mark before the output of each.
 DRIVER = r"""
@@ -89,7 +90,7 @@ def test_every_command_is_accepted_by_its_own_parser(page, blocks):
 
 def commands_of(text):
     """The simple commands of a shell text, without settings of the environment before them."""
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"> *[\w./]+", "", text.replace("\\\n", " ")).splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         words = []

@@ -27,7 +27,7 @@ def weights(run):
 def run_to_the_error(config, folder, spoil_at, spoil):
     """Make the run, spoil its learner before a step, and give the weights before it and after."""
     folder.mkdir()
-    run, kept = _Run(config, folder, True, Group()), []
+    run, kept = _Run(config, folder, True, Group(), ()), []
     step = run._one_step
 
     def one_step(stream):
@@ -113,7 +113,7 @@ def test_skipped_steps_are_counted_and_the_numbers_stay_finite(config, tmp_path)
     config = replace(config, method="reservoir", on_nan="skip")
     folder = tmp_path / "run"
     folder.mkdir()
-    run = _Run(config, folder, True, Group())
+    run = _Run(config, folder, True, Group(), ())
     step, parameter = run.parts.method.step, next(run.parts.learner.parameters())
 
     def sometimes(tasks):
@@ -196,7 +196,7 @@ def test_a_step_after_which_the_weights_overflowed_is_still_counted(config, tmp_
     config = replace(config, method="balanced-oracle", on_nan="skip", stage_tasks=0)
     folder = tmp_path / "run"
     folder.mkdir()
-    run = _Run(config, folder, True, Group())
+    run = _Run(config, folder, True, Group(), ())
     step, parameter = run.parts.method.step, next(run.parts.learner.parameters())
 
     def overflows(tasks):

@@ -69,7 +69,8 @@ def test_no_setting_is_left_to_a_default(method, learner, config):
     groups = {k: v for k, v in asdict(settled).items() if isinstance(v, dict)}
     flat |= {f"{group}.{k}": v for group, table in groups.items() for k, v in table.items()}
     open_still = {name for name, value in flat.items() if value in (None, "auto")}
-    allowed = {"only", "data", "device"}  # none is meant, and the device stays as asked
+    # None is meant, and the device stays as asked.
+    allowed = {"only", "data", "device", "memory.rule"}
     allowed |= {"optim.steps"}  # the length of the stream, which benchmark.toml holds
     if learner in ("protonet", "ridge"):
         allowed |= {"learn.inner_lr"}
