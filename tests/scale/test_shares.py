@@ -154,5 +154,5 @@ def test_a_method_for_one_process_says_which_run_on_several(method, config):
 
 
 def test_processes_that_cannot_divide_a_step_are_told_what_can(config):
-    with pytest.raises(UsageError, match="3 processes cannot divide the 4 tasks a step"):
+    with pytest.raises(UsageError, match="3 processes cannot divide the 4 tasks per step"):
         plan(config, seat(0, 3))
