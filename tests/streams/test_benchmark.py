@@ -19,6 +19,7 @@ PAPER = {
     "builtin-revisit": [5000, 2000, 6000, 2000, 3000, 2000, 24000],
     "builtin-three": [2000, 6000, 2000],
 }
+TWO = '[[segments]]\ndomain = "a"\nsteps = 11\n[[segments]]\ndomain = "b"\nsteps = 9\n'
 STAND_INS = {
     "quickdraw": "sketches",
     "miniimagenet": "textures",
@@ -69,6 +70,17 @@ def test_a_benchmark_of_ones_own_finds_its_packs_beside_the_file(tmp_path, packs
     assert open_packs(benchmark)["mine"].name == "low"
 
 
+def test_visits_interleave_the_domains_and_a_blend_shrinks_with_the_scale(tmp_path):
+    file = tmp_path / "rounds.toml"
+    file.write_text("visits = 2\n" + TWO + "blend = 4")
+    rounds = load_benchmark(str(file))
+    stays = [(s.domain, s.steps, s.blend) for s in rounds.segments]
+    assert stays == [("a", 6, 0), ("b", 5, 4), ("a", 5, 0), ("b", 4, 4)]
+    file.write_text(rounds.to_toml())
+    assert load_benchmark(str(file)).segments == rounds.segments
+    assert [str(s) for s in rounds.scaled(0.5).segments[:2]] == ["a 3", "b 2 (blend 2)"]
+
+
 def test_packs_of_different_size_are_refused(tmp_path, packs):
     import numpy as np
 
@@ -96,6 +108,9 @@ def test_packs_of_different_size_are_refused(tmp_path, packs):
         ('[[segments]]\ndomain = "a"\nstep = 100', "no setting 'step'; did you mean 'steps'"),
         ('memory = "big"\n[[segments]]\ndomain = "a"\nsteps = 3', "memory must be"),
         ('packs = "web"\n[[segments]]\ndomain = "a"\nsteps = 3', "packs must be"),
+        ('[[segments]]\ndomain = "a"\nsteps = 9\nblend = 3', "segments 1: blend needs a domain"),
+        (TWO + "blend = 10", "segments 2: blend must be at most the 9 steps of a stay, not 10"),
+        ("visits = 10\n" + TWO, "segments 2: 9 steps cannot be divided into 10 visits"),
         ("speed = 3", "there is no setting 'speed'"),
         ("a = = b", "cannot be read as TOML"),
     ],

@@ -1,5 +1,7 @@
 import gc
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -124,3 +126,28 @@ def test_the_truth_merges_stays_that_follow_each_other_in_one_domain(benchmark_o
     assert truth.domain_at(4) == "a"
     with pytest.raises(IndexError):
         truth.domain_at(6)
+
+
+def test_domains_that_blend_change_hands_task_by_task(packs, benchmark_of):
+    plan = benchmark_of(("low", 20), ("high", 400), tasks=4)
+    blended = replace(plan, segments=(plan.segments[0], replace(plan.segments[1], blend=300)))
+    stream = TaskStream(blended, packs, GEOMETRY, seed=1)
+    share = np.array([origin(batch).count("high") / 4 for batch in stream])
+    assert share[:20].max() == 0
+    thirds = [part.mean() for part in np.split(share[20:320], 3)]
+    assert np.allclose(thirds, [1 / 6, 1 / 2, 5 / 6], atol=0.06)
+    assert any(0 < one < 1 for one in share)
+    assert share[320:].min() == 1
+    plain = TaskStream(plan, packs, GEOMETRY, seed=1)
+    for step in (7, 350):  # elsewhere the bytes are those without a blend
+        assert torch.equal(stream.batch(step).images, plain.batch(step).images)
+    assert torch.equal(stream.batch(100).images, stream.batch(100).images)
+
+
+def test_several_processes_divide_a_blended_batch(packs, benchmark_of):
+    plan = benchmark_of(("low", 2), ("high", 9), tasks=4)
+    plan = replace(plan, segments=(plan.segments[0], replace(plan.segments[1], blend=9)))
+    whole, part = (TaskStream(plan, packs, GEOMETRY, seed=0) for _ in range(2))
+    part.share = slice(2, 4)
+    for step in range(2, 11):
+        assert torch.equal(whole.batch(step).images[2:], part.batch(step).images)

@@ -76,7 +76,7 @@ def depends_on(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
             settings |= {f"{name}.{key}": _as_json(entry) for key, entry in value.items()}
         elif name not in (*FREE, *_ELSEWHERE):
             settings[name] = value
-    settings["segments"] = ", ".join(f"{s.domain} {s.steps}" for s in benchmark.segments)
+    settings["segments"] = ", ".join(map(str, benchmark.segments))
     settings["tasks_per_step"] = benchmark.tasks_per_step
     for domain, pack in benchmark.pinned.items():
         settings[f"pack {domain}"] = pack.sha256

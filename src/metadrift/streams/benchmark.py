@@ -5,10 +5,12 @@ is given by its path and looks the same:
 
     title = "My three cameras"
     memory = 60                  # stored task batches
+    visits = 1                   # optional: this many rounds through all domains, steps divided
     [[segments]]
     domain = "porch"             # a name for the tables
     steps = 2000
     pack = "packs/porch"         # optional: a folder beside this file; else found by its name
+    blend = 0                    # optional: the first steps still bring tasks of the domain before
 
 A run writes the benchmark that it uses into its folder, in the same form, with three more keys:
 `name`, `scale` (what the steps are of the full ones) and `[pinned.DOMAIN]` (which pack it was, by
@@ -34,10 +36,22 @@ from metadrift.streams.pinned import PackIdentity, refuse_others
 
 @dataclass(frozen=True)
 class Segment:
-    """One stay in a domain."""
+    """One stay in a domain.
+
+    In its first `blend` steps tasks of the domain before become rarer and those of this one more
+    frequent, in a line.
+    """
 
     domain: str
     steps: int
+    blend: int = 0
+
+    def scaled(self, scale: float) -> Segment:
+        steps = max(1, round(self.steps * scale))
+        return Segment(self.domain, steps, min(steps, round(self.blend * scale)))
+
+    def __str__(self) -> str:
+        return f"{self.domain} {self.steps}" + (f" (blend {self.blend})" if self.blend else "")
 
 
 @dataclass(frozen=True)
@@ -79,9 +93,7 @@ class Benchmark:
         floor = min(self.memory, 2 * len(self.domains))
         return replace(
             self,
-            segments=tuple(
-                Segment(s.domain, max(1, round(s.steps * scale))) for s in self.segments
-            ),
+            segments=tuple(segment.scaled(scale) for segment in self.segments),
             memory=max(floor, round(self.memory * scale)),
             scale=self.scale * scale,
         )
@@ -104,7 +116,10 @@ class Benchmark:
     def to_toml(self) -> str:
         """The benchmark as a file, which `load_benchmark` reads back."""
         places = self.packs if isinstance(self.packs, dict) else {}
-        rows = [asdict(s) | {"pack": places.get(s.domain)} for s in self.segments]
+        rows = [
+            asdict(s) | {"blend": s.blend or None, "pack": places.get(s.domain)}
+            for s in self.segments
+        ]
         return to_toml(
             {
                 "name": self.name,
@@ -119,7 +134,7 @@ class Benchmark:
         )
 
     def describe(self) -> str:
-        stays = ", ".join(f"{s.domain} {s.steps}" for s in self.segments)
+        stays = ", ".join(map(str, self.segments))
         return (
             f"{stays} ({self.steps} steps, memory {self.memory} batches of {self.tasks_per_step})"
         )
@@ -184,7 +199,14 @@ class _SegmentTable:
 
     domain: Annotated[str, MinLen(1)]
     steps: Annotated[int, Ge(1)]
+    blend: Annotated[int, Ge(0)] = 0
     pack: str | None = None
+
+    def visits(self, rounds: int) -> list[Segment]:
+        """The stay divided into one for each round, the first ones a step longer where needed."""
+        shorter, more = divmod(self.steps, rounds)
+        lengths = [shorter + (turn < more) for turn in range(rounds)]
+        return [Segment(self.domain, steps, self.blend) for steps in lengths]
 
 
 @dataclass(frozen=True)
@@ -197,12 +219,32 @@ class _Table:
     packs: Literal["data", "builtin"] = "data"
     memory: Annotated[int, Ge(1)] = 300
     tasks_per_step: Annotated[int, Ge(1)] = 2
+    visits: Annotated[int, Ge(1)] = 1
     scale: Annotated[float, Gt(0), Le(1)] = 1.0
     pinned: dict[str, PackIdentity] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.name is not None and not is_folder_name(self.name):
             raise UsageError(f"name must be the name of a folder, not {self.name!r}")
+        if self.segments[0].blend and self.visits == 1:
+            raise UsageError("segments 1: blend needs a domain before it, and it is the first")
+        for number, row in enumerate(self.segments, 1):
+            if self.visits > row.steps:
+                raise UsageError(
+                    f"segments {number}: {row.steps} steps cannot be divided into "
+                    f"{self.visits} visits"
+                )
+            if row.blend > row.steps // self.visits:
+                raise UsageError(
+                    f"segments {number}: blend must be at most the {row.steps // self.visits} "
+                    f"steps of a stay, not {row.blend}"
+                )
+
+    def stays(self) -> tuple[Segment, ...]:
+        """All segments in order, round after round."""
+        rounds = zip(*(row.visits(self.visits) for row in self.segments), strict=True)
+        first, *rest = (segment for one in rounds for segment in one)
+        return replace(first, blend=0), *rest
 
 
 def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
@@ -213,7 +255,7 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
     return Benchmark(
         name=name,
         title=table.title or name,
-        segments=tuple(Segment(row.domain, row.steps) for row in table.segments),
+        segments=table.stays(),
         memory=table.memory,
         tasks_per_step=table.tasks_per_step,
         packs="builtin" if table.packs == "builtin" else places,

@@ -6,8 +6,10 @@ whole state is its step, and reading ahead in a thread cannot change the sequenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from metadrift.data.pack import Pack, Split
 from metadrift.data.sampler import TaskSampler
@@ -28,6 +30,9 @@ class Stream(Protocol):
 
 class TaskStream:
     """The domains of a benchmark one after the other.
+
+    Where a segment has a `blend`, each task of its first steps is drawn from it or from the domain
+    before.
 
     Parameters
     ----------
@@ -88,9 +93,18 @@ class TaskStream:
 
     def batch(self, step: int) -> TaskBatch:
         """The batch of any step, whatever was read before."""
-        sampler = self._samplers[self._truth.domain_at(step)]
+        domain, (before, likely) = self._truth.domain_at(step), self._truth.blend_at(step)
         rng = generator(self._seed, Purpose.STREAM, step)
+        if likely:
+            late = rng.random(self.tasks_per_step) < likely
+            return self._mixed([before if old else domain for old in late.tolist()], rng)
+        sampler = self._samplers[domain]
         return sampler.gather(sampler.choose(self.tasks_per_step, rng)[self.share])
+
+    def _mixed(self, domains: Sequence[str], rng: np.random.Generator) -> TaskBatch:
+        """A batch with one task of each of these domains."""
+        chosen = [(sampler := self._samplers[name], sampler.choose(1, rng)) for name in domains]
+        return TaskBatch.concatenate([sampler.gather(rows) for sampler, rows in chosen[self.share]])
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}
@@ -108,11 +122,9 @@ class JointStream(TaskStream):
     def batch(self, step: int) -> TaskBatch:
         rng = generator(self._seed, Purpose.STREAM, step)
         first = step * self.tasks_per_step
-        samplers = [
-            self._samplers[self._domain_of_task(first + t)] for t in range(self.tasks_per_step)
-        ]
-        chosen = [(sampler, sampler.choose(1, rng)) for sampler in samplers]
-        return TaskBatch.concatenate([sampler.gather(rows) for sampler, rows in chosen[self.share]])
+        return self._mixed(
+            [self._domain_of_task(first + t) for t in range(self.tasks_per_step)], rng
+        )
 
     def _domain_of_task(self, task: int) -> str:
         names = list(self._samplers)

@@ -24,11 +24,12 @@ class Truth:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         merged = [
-            (domain, sum(segment.steps for segment in stay))
-            for domain, stay in itertools.groupby(segments, key=lambda segment: segment.domain)
+            list(stay)
+            for _, stay in itertools.groupby(segments, key=lambda segment: segment.domain)
         ]
-        self._names: list[str] = [domain for domain, _ in merged]
-        self.ends = list(itertools.accumulate(steps for _, steps in merged))
+        self._names: list[str] = [stay[0].domain for stay in merged]
+        self._blends = [stay[0].blend for stay in merged]
+        self.ends = list(itertools.accumulate(sum(s.steps for s in stay) for stay in merged))
         """The step after the last of each stay."""
 
     @property
@@ -46,7 +47,21 @@ class Truth:
         return list(self._names)
 
     def domain_at(self, step: int) -> str:
-        """The domain that the batch of this step (from 0) came from."""
+        """The domain that the batch of this step (from 0) came from.
+
+        Where two domains blend, it is the one that begins.
+        """
+        return self._names[self._stay_at(step)]
+
+    def blend_at(self, step: int) -> tuple[str, float]:
+        """The domain before, and the probability that a task of this step still comes from it."""
+        stay = self._stay_at(step)
+        if stay == 0:
+            return self._names[0], 0.0
+        blend, done = self._blends[stay], step - self.ends[stay - 1]
+        return self._names[stay - 1], max(0.0, 1 - (done + 0.5) / blend) if blend else 0.0
+
+    def _stay_at(self, step: int) -> int:
         if not 0 <= step < self.ends[-1]:
             raise IndexError(f"step {step} is outside 0..{self.ends[-1] - 1}")
-        return self._names[bisect.bisect_right(self.ends, step)]
+        return bisect.bisect_right(self.ends, step)
