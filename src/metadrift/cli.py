@@ -83,7 +83,8 @@ def _find(words: list[str]) -> tuple[str, list[str]]:
     if family:
         hint = did_you_mean(words[1], family) if len(words) > 1 else ""
         raise UsageError(f"{words[0]} needs one of: {', '.join(family)}{hint}")
-    hint = did_you_mean(words[0], COMMANDS) or "; `metadrift --help` lists them"
+    known = [*COMMANDS, *(name.split()[0] for name in COMMANDS)]
+    hint = did_you_mean(words[0], known) or "; `metadrift --help` lists them"
     raise UsageError(f"there is no command {words[0]!r}{hint}")
 
 

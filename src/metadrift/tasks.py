@@ -70,6 +70,11 @@ class TaskBatch:
 
     def __post_init__(self) -> None:
         images, g = self.images, self.geometry
+        if not isinstance(images, Tensor):
+            raise MetadriftError(
+                f"task images must be a torch tensor, not a {type(images).__name__}; "
+                "torch.from_numpy(array) makes one of an array"
+            )
         if images.dtype != torch.uint8:
             raise MetadriftError(f"task images must be uint8 (0..255), not {images.dtype}")
         if images.ndim != 5 or images.shape[2] not in (1, 3):

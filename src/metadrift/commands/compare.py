@@ -18,7 +18,7 @@ from metadrift.experiments.grid import Grid, load_grid, settings_of
 from metadrift.experiments.local import cores
 from metadrift.experiments.progress import Progress
 from metadrift.experiments.run_grid import Engine, run_grid
-from metadrift.experiments.table import columns_of, notes_of, rows_of
+from metadrift.experiments.table import columns_of, narrowed, notes_of, rows_of
 from metadrift.report.make import make_report
 from metadrift.runs.config import STREAMS, RunConfig, RunSettings
 from metadrift.storage.terminal import print_table, printable
@@ -101,8 +101,9 @@ def print_result(result: dict[str, Any], folder: Path, as_json: bool = False) ->
     if as_json:
         print(json.dumps(result))
         return
-    headings = [column.replace(" ", "\n") for column in columns_of(result)]
-    print_table(headings, rows_of(result), result["title"])
+    columns, rows, same = narrowed(columns_of(result), rows_of(result))
+    headings = [column.replace(" ", "\n") for column in columns]
+    print_table(headings, rows, ", ".join([result["title"], *same]))
     for note in notes_of(result):
         print(printable(note))
     print(f"comparison folder: {folder}")

@@ -122,7 +122,8 @@ def _text(result: dict[str, Any]) -> str:
     least = (result["burn_in"] or result["window"]) + 2 * result["window"]
     if result["steps"] < least:
         lines.append(
-            f"the stream is short: with window {result['window']} the first {least} steps are "
-            "needed to learn what is usual; a smaller --window needs fewer"
+            f"the stream is short: with window {result['window']} the first "
+            f"{least - 2 * result['window']} steps are learned as usual, and {least} are needed "
+            "to compare anything with them; a smaller --window needs fewer"
         )
     return "\n".join(lines + [f"written: {path}" for path in result.get("files", [])])

@@ -65,8 +65,8 @@ class ChangeDetector(ABC):
         finite = np.isfinite(vectors).all(1)
         if not finite.all():
             raise MetadriftError(
-                f"the embedding of step {self.step + int(np.argmin(finite))} holds NaN or "
-                f"infinity; a detector needs finite numbers (has the loss diverged?)"
+                f"the vector of step {self.step + int(np.argmin(finite))} holds NaN or infinity "
+                "(the first step is 0); a detector needs finite numbers"
             )
         self._length = vectors.shape[1]
 

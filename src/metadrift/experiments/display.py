@@ -22,8 +22,9 @@ class ComparisonDisplay:
         self._said: Counter[str] = Counter()
 
     def __call__(self, runs: list[Progress]) -> None:
-        if self._before is None:
-            self._before = sum(run.step for run in runs)
+        done = sum(run.step for run in runs)
+        if self._before in (None, done):  # loading says nothing about the speed
+            self._before, self._start = done, time.monotonic()
         active = [run for run in runs if run.state in ("running", "failed")]
         lines = partial(self._lines, runs)
         self._board.show(map(_row, active), self._state(runs), lines)

@@ -44,6 +44,30 @@ def rows_of(result: dict[str, Any]) -> list[list[str]]:
     return found
 
 
+def narrowed(
+    columns: list[str], rows: list[list[str]]
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """The table without empty columns and without learner and shots where all rows have the same.
+
+    Those go into the third value, so that the table fits into a terminal of 80 columns.
+
+    Examples
+    --------
+    >>> narrowed(["learner", "shots", "variant", "forgetting"], [["anil", "5", "mir", ""]])
+    (['variant'], [['mir']], ['anil', '5-shot'])
+    """
+    if not rows:
+        return columns, rows, []
+    by_column = dict(zip(columns, zip(*rows, strict=True), strict=False))
+    kept, same = [], []
+    for column, cells in by_column.items():
+        if column in ("learner", "shots") and len(set(cells)) == 1:
+            same.append(cells[0] if column == "learner" else f"{cells[0]}-shot")
+        elif any(cells):
+            kept.append(column)
+    return kept, [list(row) for row in zip(*(by_column[c] for c in kept), strict=True)], same
+
+
 def notes_of(result: dict[str, Any]) -> list[str]:
     """What ± and the differences mean, if there are any, and the comparison's own notes."""
     notes = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from textwrap import shorten
 from typing import Any, get_args
 
 import torch
@@ -79,6 +81,8 @@ def make_learner(
     elif issubclass(kind, MAML) and normalisation == "running":
         # Its copies run under vmap, where no average over tasks can be kept.
         raise UsageError("maml with a custom backbone needs normalisation='batch'")
+    else:
+        _refuse_unfit(backbone, image_size)
     known = inspect.signature(kind).parameters
     for option in options:
         if option not in known:
@@ -89,6 +93,25 @@ def make_learner(
     learner: MetaLearner = make(backbone, image_size, normalisation, **options)
     learner.precision = precision
     return learner
+
+
+def _refuse_unfit(backbone: nn.Module, image_size: int) -> None:
+    """Send two blank images through a copy of a custom backbone."""
+    if not isinstance(backbone, nn.Module):
+        what = f"the class {backbone.__name__}" if isinstance(backbone, type) else repr(backbone)
+        raise UsageError(f"backbone must be a torch module, such as MyNet(), not {what}")
+    trial = copy.deepcopy(backbone).eval()
+    blank = torch.zeros(2, 3, image_size, image_size)
+    like = next(trial.parameters(), blank)
+    try:
+        with torch.no_grad():
+            found = trial(blank.to(like))
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        why = shorten(str(error) or type(error).__name__, 160)
+        raise UsageError(f"the backbone cannot take images {list(blank.shape)}: {why}") from None
+    if not isinstance(found, torch.Tensor) or found.ndim < 2 or len(found) != len(blank):
+        shown = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+        raise UsageError(f"the backbone must map {list(blank.shape)} to [2, D], not to {shown}")
 
 
 def find_learner(name: str | type[MetaLearner]) -> type[MetaLearner]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,7 @@ from metadrift.runs.checkpoint import (
     remove_leftovers,
     save_checkpoint,
 )
-from metadrift.runs.config import RunConfig, from_toml, to_toml
+from metadrift.runs.config import STREAMS, RunConfig, from_toml, to_toml
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -102,6 +103,11 @@ class ContinualMetaLearner:
         config: RunConfig | None = None,
     ) -> None:
         config = config or RunConfig()
+        if method in STREAMS:
+            raise UsageError(
+                f"{method} training has all domains at hand, which a live stream has not; "
+                "`metadrift run` does it"
+            )
         if channels not in (1, 3):
             raise UsageError(f"channels must be 1 or 3, not {channels}")
         if method == "balanced-oracle" or config.labels == "oracle":
@@ -157,6 +163,7 @@ class ContinualMetaLearner:
 
         A loss or a gradient that is not finite raises NonFiniteError before it reaches the weights.
         """
+        _refuse_other_than_tasks(tasks)
         shape = [self.tasks_per_step, self.geometry.images_per_task, self.image_format.channels]
         shape += [self.image_format.size, self.image_format.size]
         if tasks.geometry != self.geometry or list(tasks.images.shape) != shape:
@@ -171,6 +178,7 @@ class ContinualMetaLearner:
 
     def predict(self, tasks: TaskBatch) -> Tensor:
         """The class (0 to ways - 1) of every query: int64 [T, ways*queries]."""
+        _refuse_other_than_tasks(tasks)
         tasks = tasks.to(self.method.device)
         logits = self.method.evaluated.predict(tasks.support, tasks.support_labels, tasks.query)
         return logits.argmax(-1).cpu()
@@ -242,12 +250,21 @@ class ContinualMetaLearner:
             model.method.load_state_dict(state["method"])
             model.steps = int(state["steps"])
         except DAMAGE as error:
-            what = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MetadriftError(
-                f"{saved[-1]} cannot be loaded: {what}. It is damaged, or was saved with another "
-                "learner, backbone or optimiser than is given here"
+                f"{saved[-1]} cannot be loaded: it is damaged, or was saved with another learner, "
+                "backbone or optimiser than is given here; load(path, backbone=...) takes a custom "
+                f"one again ({shorten(str(error) or type(error).__name__, 160)})"
             ) from None
         return model
+
+
+def _refuse_other_than_tasks(tasks: TaskBatch) -> None:
+    if not isinstance(tasks, TaskBatch):
+        raise MetadriftError(
+            f"tasks must be a TaskBatch, not a {type(tasks).__name__}; "
+            "TaskBatch(images, geometry) makes one of images "
+            "[tasks, ways*(shots+queries), channels, height, width]"
+        )
 
 
 def kind_name(method: str | type[Method]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from metadrift.data.images import ImageFormat
@@ -95,7 +96,7 @@ def load(
         learner = build_learner(config, image_format.size)
         learner.load_state_dict(evaluated_weights(state))
     except (KeyError, RuntimeError) as error:
-        what = str(error).splitlines()[0]
+        what = shorten(str(error), 160)
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
     return TrainedModel(learner.to(pick_device(device)).eval(), image_format, path, config)
 

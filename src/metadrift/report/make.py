@@ -16,6 +16,8 @@ def make_report(
     folder: Path, out: Path | None = None, figures: Path | None = None, examples: bool = True
 ) -> tuple[Path, list[Path]]:
     """Write the page, and the figures where they are asked for; gives the paths."""
+    if not folder.is_dir():
+        raise MetadriftError(f"there is no folder {folder} of a run or a comparison")
     page = out or folder / "report.html"
     if not page.parent.is_dir():
         raise MetadriftError(f"the folder {page.parent} for the page does not exist")
