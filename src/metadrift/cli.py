@@ -14,15 +14,15 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.terminal import printable
 
 COMMANDS = {
-    "demo": "the main job, on the built-in domains",
+    "demo": "a small comparison on the built-in domains, with its report",
     "run": "train one method on one benchmark and score it",
-    "resume": "go on with a run that was stopped",
+    "resume": "continue a run that was stopped",
     "compare": "run methods, learners, shots and seeds and compare them",
     "paper list": "the paper's experiments and what they cost",
     "paper": "run one, with the paper's numbers beside ours",
     "report": "one HTML page of a run or a comparison",
     "watch": "follow runs and comparisons in the terminal",
-    "classify": "name new pictures by a few of each class, with a run's learner",
+    "classify": "classify new pictures from a few examples per class, with a run's learner",
     "detect": "the change detector alone, on any stream of vectors",
     "data list": "the packs in the data folder",
     "data download": "fetch a dataset from where it is published",
@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and give its exit code: 0 done, 1 failed, 2 wrong use."""
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong use."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         name, rest = _find(words)
         program = f"metadrift {name}"
-        registry.allow(*rest)  # code is loaded only if it is named here
+        registry.allow(*rest)  # only code named on the command line may be loaded
         command = importlib.import_module(f"metadrift.commands.{name.replace(' ', '_')}")
         code: int = command.main(rest)
         return code

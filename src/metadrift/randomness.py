@@ -1,4 +1,4 @@
-"""Random generators: one seed and a purpose per use, so that no two uses share numbers."""
+"""Random generators from a seed and a purpose, so that no two uses share numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @unique
 class Purpose(IntEnum):
-    """What random numbers are for. A new use gets a new number; numbers are never reused."""
+    """The use of random numbers. A new use gets a new number; numbers are never reused."""
 
     STREAM = 1  # key: step
     JOINT_ORDER = 2  # key: round of the domains

@@ -1,4 +1,4 @@
-"""What the detector sees when the tasks of a step are divided among processes."""
+"""Features for the detector when several processes share the tasks of a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SharedFeatures:
     features
         The extractor of each process.
     group
-        Who shares them.
+        The processes that share the tasks.
     """
 
     def __init__(self, features: FeatureExtractor, group: Group) -> None:

@@ -1,7 +1,7 @@
 """The processes that train one learner together, and what they agree on.
 
-A method asks its group for means, and reads the same for one process and for many. All processes
-call the same exchanges in the same order; a process that is lost ends all of them.
+A method asks its group for means. The code is the same for one process and for many. All processes
+call the same exchanges in the same order. If one process is lost, all of them end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE = timedelta(minutes=30)  # for what may differ: start, checkpoints, ev
 
 
 class Group:
-    """A single process: every exchange returns what it was given, to the bit.
+    """A single process: every exchange returns its input unchanged.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Group:
     rank = 0
     size = 1
     seconds = 0.0
-    """Time spent in exchanges, with the waiting for slower processes."""
+    """Time spent in exchanges, including waiting for slower processes."""
 
     @property
     def leads(self) -> bool:
@@ -46,12 +46,12 @@ class Group:
         return self.rank == 0
 
     def share(self, n: int) -> slice:
-        """This process's part of n things in a row, n being a multiple of the processes."""
+        """This process's part of n items. n must be a multiple of the number of processes."""
         each = n // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def own(self, rng: np.random.Generator) -> np.random.Generator:
-        """A generator for what the processes do differently, from one that they have in common."""
+        """A generator for this process alone, derived from one that all processes share."""
         if self.size == 1:
             return rng
         return generator(int(rng.integers(2**63)), Purpose.PROCESS, self.rank)
@@ -79,14 +79,14 @@ class Group:
         return total
 
     def gather(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """[n, ...] of every process, one after the other: [size*n, ...]."""
+        """The rows [n, ...] of all processes in the order of their ranks: [size*n, ...]."""
         mine = np.asarray(rows, np.float64)
         every = np.zeros((self.size, *mine.shape))
         every[self.rank] = mine
         return self.sum(every).reshape(-1, *mine.shape[1:])
 
     def tell(self, numbers: Sequence[int]) -> list[int]:
-        """The leading process's numbers, whatever the others have."""
+        """Process 0's numbers, in every process."""
         count = int(self.gather([len(numbers)])[0])
         if count == 0:
             return []
@@ -94,13 +94,13 @@ class Group:
         return [int(number) for number in self.gather([mine])[0]]
 
     def wait(self) -> None:
-        """Wait until all processes are here, however long one of them reads or writes."""
+        """Wait for all processes, even if one of them reads or writes for minutes."""
 
     def sum_(self, tensor: Tensor) -> None:
-        """The one exchange that all others are made of: the sum over processes, in place."""
+        """Sum over processes, in place. All other exchanges use this one."""
 
     def close(self) -> None:
-        """Leave the group, when all is done."""
+        """Leave the group at the end."""
 
 
 class Processes(Group):
@@ -119,7 +119,7 @@ class Processes(Group):
 
     def sum_(self, tensor: Tensor) -> None:
         begin = time.perf_counter()
-        # What neither backend reaches (mps) goes by way of the CPU.
+        # Neither backend reaches mps: copy such tensors to the CPU first.
         buffer = tensor if tensor.is_cuda else tensor.cpu()
         self._exchange(buffer, self._quick)
         if buffer is not tensor:
@@ -144,7 +144,7 @@ class Processes(Group):
         place, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if place >= there:
             raise UsageError(
-                f"this machine has {there} GPUs for more processes; start torchrun with "
+                f"this machine has {there} GPUs and was given more processes; start torchrun with "
                 f"--nproc-per-node {there}, or with CUDA_VISIBLE_DEVICES= to use the CPU"
             )
         torch.cuda.set_device(place)

@@ -1,4 +1,4 @@
-"""A saved memory made to fit into fewer places."""
+"""Fit a saved memory into a smaller capacity."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 def slots_to_keep(
     state: dict[str, Any], capacity: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Which slots of a memory's state stay when there is room for `capacity`, in order.
+    """The slots of a memory's state to keep when there is room for `capacity`, in order.
 
-    Every label keeps its share, its batches chosen at random: quotas grow and shrink with the
-    capacity, and a random part of a uniform sample is one. A loss-aware memory keeps its largest
-    keys, which is what it would hold had it been so small from the start.
+    Every label keeps its share. Its batches are chosen at random, because a random part of a
+    uniform sample is a uniform sample. A loss-aware memory keeps its largest keys: with this
+    capacity from the start it would hold the same batches.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def slots_to_keep(
     marks = (np.arange(capacity) + 0.5) * stored / capacity
     counts = np.bincount(np.searchsorted(ends, marks, side="right"), minlength=len(sizes))
     for i in np.flatnonzero(counts == 0) if len(sizes) <= capacity else ():
-        # No label goes while there is room for one of each; who is most above its share gives.
+        # Keep every label if there is room: take a place from the one most above its share.
         above = np.where(counts > 1, counts - sizes * capacity / stored, -np.inf)
         counts[np.argmax(above)] -= 1
         counts[i] += 1
@@ -46,7 +46,7 @@ def slots_to_keep(
 
 
 def with_slots(state: dict[str, Any], kept: NDArray[np.int64]) -> dict[str, Any]:
-    """A memory's state with these slots only, numbered anew; its images are left as they are."""
+    """A memory's state with only these slots, renumbered. Its images are unchanged."""
     place = {int(slot): new for new, slot in enumerate(kept)}
 
     def renumbered(slots: Any) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ def with_slots(state: dict[str, Any], kept: NDArray[np.int64]) -> dict[str, Any]
         slots = np.asarray(state["heap_slots"])
         stays = np.flatnonzero(np.isin(slots, kept))
         order = stays[np.argsort(np.asarray(state["heap_keys"])[stays], kind="stable")]
-        # Smallest key first is a heap.
+        # A list in ascending order is a valid heap.
         smaller["heap_keys"] = np.asarray(state["heap_keys"])[order]
         smaller["heap_slots"] = renumbered(slots[order])
     return smaller

@@ -1,9 +1,8 @@
 """The memory of a run over several processes, in its checkpoints.
 
-A process stores its own tasks of every batch that memory holds, and all processes hold the same
-slots. Process 0 writes the checkpoint with its part of the images inside; every other one writes
-`shard-R.safetensors`, which ends up beside it. Read together along the tasks they are the batches
-again, so that any number of processes can divide them anew.
+Each process stores its own tasks of every batch. All processes hold the same slots. Process 0
+writes its images into the checkpoint; every other process R writes `shard-R.safetensors` beside it.
+Joined along the tasks they give the whole batches, so any number of processes can read them.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _KEPT = ("images", "logits")  # [slots, tasks, ...]
 
 
 def save_shards(checkpoints: Path, step: int, method: dict[str, Any], group: Group) -> Path | None:
-    """Write what the other processes than 0 store; gives the folder of their files, if any.
+    """Write the images of all processes but 0. Returns the folder of the files, if there are any.
 
-    When this returns, all of them are there.
+    All files exist when this returns.
     """
     if group.size == 1 or "memory" not in method:
         return None
     _check_agreement(method["memory"], group)
-    # A name that a killed run's leftovers are found by.
+    # This name is among those that the next run removes after a crash.
     folder = checkpoints / f".step-{step}.shards"
     if not group.leads:
         _write(folder, group.rank, method["memory"]["buffer"])
@@ -41,13 +40,13 @@ def save_shards(checkpoints: Path, step: int, method: dict[str, Any], group: Gro
 
 
 def _check_agreement(memory: dict[str, Any], group: Group) -> None:
-    """The processes decide alike only as long as they know the same."""
+    """Raise if the processes hold different batches."""
     known = [memory["step"].tobytes(), memory["cluster_slots"].tobytes(), repr(memory["rng"])]
     marks = group.gather([float(zlib.crc32(repr(known).encode()))])
     if len(set(marks.tolist())) > 1:
         raise MetadriftError(
             "the processes of the run no longer hold the same batches, so no checkpoint was "
-            "written; are all machines of one kind, with the same versions?"
+            "written; do all machines have the same hardware and the same versions?"
         )
 
 
@@ -72,8 +71,8 @@ def my_memory(
 ) -> dict[str, Any]:
     """This process's part of the memory that `saved_by` processes saved.
 
-    `state` is what the checkpoint itself holds: the whole bookkeeping, and process 0's images. A
-    memory that does not fit into `capacity` batches loses some.
+    `state` comes from the checkpoint itself: all steps and labels, and process 0's images. If it
+    has more than `capacity` batches, some are dropped.
     """
     kept = slots_to_keep(state, capacity, rng)
     buffer = state["buffer"]

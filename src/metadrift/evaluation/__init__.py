@@ -1,1 +1,1 @@
-"""How good a learner is: unseen tasks of every domain, measures of forgetting, intervals."""
+"""Evaluation: unseen tasks of every domain, measures of forgetting, intervals."""

@@ -1,4 +1,4 @@
-"""How good detections are, held against the true changes."""
+"""Score detected changes against the true ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 class DetectionScore:
     """Reports against true changes.
 
-    A change is found when it is reported before the next one begins; the first report counts, and
-    every other report is a false alarm. The delay runs from the change to the report.
+    A change is found if it is reported before the next one begins. The first report counts; every
+    other report is a false alarm. The delay is the time from the change to the report.
     """
 
     true_changes: int
@@ -24,7 +24,7 @@ class DetectionScore:
 
 
 def score_detection(changes: Sequence[int], reports: Sequence[int], steps: int) -> DetectionScore:
-    """Compare steps of true changes with steps of reports, both from 0 and rising.
+    """Compare steps of true changes with steps of reports. Both count from 0, in ascending order.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """One method less another, paired by seed, with both ends of Student's 95 % interval.
+    """One method minus another, paired by seed, with both ends of Student's 95 % interval.
 
     With one seed the ends are nan.
     """
@@ -47,7 +47,7 @@ def over_seeds(values: Sequence[float]) -> Spread:
     """
     n = len(values)
     if n == 0:
-        raise UsageError("there is no seed to average over")
+        raise UsageError("cannot average over seeds: there is no value")
     mean = float(np.mean(values))
     if n == 1:
         return Spread(mean, math.nan, math.nan, 1)
@@ -71,7 +71,7 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Differe
 
 
 def t_quantile(degrees: int) -> float:
-    """How many standard errors Student's 95 % interval reaches from the mean."""
+    """Half the width of Student's 95 % interval, in standard errors."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 0.975))

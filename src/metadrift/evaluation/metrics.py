@@ -1,4 +1,4 @@
-"""What is kept and what is lost: numbers from accuracies measured along the stream.
+"""Forgetting and transfer, from accuracies measured along the stream.
 
 `stages` are evaluations, one after each stay in a domain, each a dict of every domain's accuracy;
 `stays` names the domain of each stay. A domain may be visited more than once.
@@ -20,10 +20,10 @@ def worst_domain(stage: Stage) -> tuple[str, float]:
 
 
 def forgetting(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
-    """The fall from a domain's best accuracy since it was learned to the final one.
+    """The drop from a domain's best accuracy since it was learned to its final accuracy.
 
-    The mean over the domains that were left before the last stay; None if there is none. Negative
-    when later domains helped.
+    Mean over the domains whose last stay ended before the last one; None if there is none.
+    Negative if later domains helped.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def forgetting(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
 
 
 def backward_transfer(stages: Sequence[Stage], stays: Sequence[str]) -> float | None:
-    """The final accuracy less the one just after the domain's last stay; negative is forgetting.
+    """The final accuracy minus the one just after the domain's last stay. Negative: forgetting.
 
     Examples
     --------

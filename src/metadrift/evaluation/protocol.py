@@ -31,7 +31,7 @@ class DomainAccuracy:
     mean, ci95
         Mean over tasks, and the half width of its 95 % interval (1.96 standard errors).
     tasks
-        How many tasks.
+        The number of tasks.
     per_task
         float64 [tasks], in the order of `evaluation_tasks`.
 
@@ -67,23 +67,24 @@ def evaluate(
 ) -> dict[str, DomainAccuracy]:
     """Accuracy on `tasks` tasks of each domain, many tasks in one forward pass.
 
-    The learner is in evaluation mode meanwhile and comes out as it went in.
+    The learner is in evaluation mode meanwhile. It is not changed.
 
     Parameters
     ----------
     samplers
-        Domain name to the sampler of its test classes (of its validation classes for choices).
+        From a domain's name to the sampler of its test classes. To choose settings, pass samplers
+        of the validation classes.
     seed
-        Which tasks; the same seed gives every learner the same ones.
+        The seed of the tasks. The same seed gives every learner the same tasks.
     batch
-        Tasks per forward pass; by default what fits 256 MB in the widest layer.
+        Tasks per forward pass; by default as many as fit 256 MB in the widest layer.
     half_width
-        Stop with a domain as soon as the half width of its 95 % interval is at most this share of
-        1. It is looked at after every 50 tasks, so all learners meet the first of the same tasks.
+        Stop a domain once the half width of its 95 % interval is at most this (accuracy from 0 to
+        1). It is checked after every 50 tasks.
     progress
         Called with the number of tasks done after each forward pass.
     group
-        Processes that divide the tasks; every one of them gets the whole result.
+        The processes that share the tasks. Each gets the whole result.
     """
     scorer = _Scorer(learner, batch, progress or (lambda done: None), group or Group())
     found = {}
@@ -104,8 +105,8 @@ def evaluation_tasks(
 ) -> NDArray[np.int64]:
     """The rows of the pack that make the evaluation tasks: int64 [tasks, ways*(shots+queries)].
 
-    Fixed by the seed, the domain's name and the geometry, whatever else was drawn before. Fewer
-    tasks are the first of more, so accuracies over different numbers of tasks share them.
+    They depend only on the seed, the domain's name and the geometry. A smaller number of tasks
+    gives the first ones of a larger number.
     """
     if tasks < 1:
         raise UsageError(f"an evaluation needs at least one task per domain, not {tasks}")
@@ -119,7 +120,7 @@ def evaluation_tasks(
 
 
 def overall(domains: Mapping[str, DomainAccuracy]) -> tuple[float, float]:
-    """The mean of the domains' means, every domain counting the same, and its ci95."""
+    """The mean of the domains' means, with equal weights, and its ci95."""
     if not domains:
         raise MetadriftError("there is no domain to average over")
     means = [accuracy.mean for accuracy in domains.values()]
@@ -150,7 +151,7 @@ class _Scorer:
             some = slice(start, start + step)
             mine[some] = self._pass(sampler, rows[some])
             self.progress(len(rows[some]))
-        self.group.wait()  # this took longer than a step, and not everywhere the same
+        self.group.wait()  # with patience: this takes longer than a step, and processes differ
         return self.group.sum(every)
 
     def _pass(self, sampler: TaskSampler, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -159,7 +160,7 @@ class _Scorer:
         if not bool(torch.isfinite(logits).all()):
             raise MetadriftError(
                 f"the learner's answers on {sampler.pack.name!r} are NaN or infinite: its weights "
-                "have gone wrong, most likely by a learning rate that is too high"
+                "diverged, most likely because the learning rate is too high"
             )
         return accuracy_of(logits).double().cpu().numpy()
 

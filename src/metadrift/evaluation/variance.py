@@ -18,10 +18,10 @@ from metadrift.replay import PETS
 class ReplayVariance:
     """Trace of the covariance of one replayed batch's gradient, by uniform draw and by PETS.
 
-    `least` is what no unbiased draw by cluster is below: the trace of PETS if it knew every
+    `least` is a lower bound for unbiased draws by cluster: the trace of PETS if it knew every
     cluster's gradient norm exactly and drew nothing uniformly. `error` is the distance of the
-    expected PETS gradient from the memory's mean gradient, as a share of that mean's length: 0
-    when the draws are weighted, a bias when they are not.
+    expected PETS gradient from the memory's mean gradient, as a share of that mean's length. It is
+    0 for weighted draws, and a bias otherwise.
     """
 
     uniform: float
@@ -37,10 +37,10 @@ class ReplayVariance:
 def replay_variance(
     method: ReplayingMethod, rng: np.random.Generator, most: int = 60
 ) -> ReplayVariance | None:
-    """Measure at the learner's present weights, on batches in the form they would be replayed in.
+    """Measure at the current weights, on batches transformed as for replay. Changes nothing.
 
-    Nothing is changed. Of a memory with more than `most` batches as many are taken, the clusters
-    by turns. None where nothing is stored or PETS does not draw.
+    From a larger memory it takes `most` batches, one cluster after the other in turn. None if the
+    memory is empty or the sampler is not PETS.
     """
     memory, sampler = method.memory, method.sampler
     if not len(memory) or not isinstance(sampler, PETS):
@@ -53,7 +53,7 @@ def replay_variance(
     ).double()
     probability = sampler.probabilities(memory)
     labels = memory.label[slots].tolist()
-    # A batch stands for n_i / (sampled of i) batches of its cluster.
+    # A sampled batch represents n_i / (sampled of i) batches of its cluster.
     share = np.array([len(memory.slots_of(i)) / labels.count(i) for i in labels]) / len(memory)
     q = np.array([probability[i] / labels.count(i) for i in labels])
     weight = share / q if sampler.weighted else np.ones_like(q)

@@ -26,7 +26,7 @@ def gather(grid: Grid, folder: Path) -> dict[str, Any]:
 
 
 def collect(grid: Grid, folder: Path) -> dict[str, Any]:
-    """The result of the runs that are finished by now; what is missing is named."""
+    """The result of the runs that are finished by now, with the names of the missing ones."""
     summaries: dict[tuple[str, str, int, int], dict[str, Any]] = {}
     missing = []
     for cell in grid.cells():
@@ -47,15 +47,15 @@ def collect(grid: Grid, folder: Path) -> dict[str, Any]:
 
 
 def _result_of(cell: Cell, file: Path) -> dict[str, Any]:
-    """A run's summary, which must be of its cell's settings."""
+    """A run's summary; refused if the run had other settings than its cell."""
     summary = read_json(file)
-    if "settings" in summary:  # earlier versions did not say
+    if "settings" in summary:  # earlier versions did not record them
         before, now = {"precision": summary.get("precision")}, {"precision": cell.config.precision}
         way_out = f"choose another --name, or remove {file.parent}"
         refuse_difference(str(file.parent), before, now, way_out)
         try:
             benchmark = plan(cell.config)
-        except MetadriftError:  # the benchmark's own file is gone, so nobody can say
+        except MetadriftError:  # the benchmark's file is gone: nothing to compare with
             return summary
         refuse_other_result(file.parent, resolved(cell.config, benchmark), benchmark)
     return summary
@@ -149,7 +149,7 @@ def _detection(found: list[dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 def _shares(found: list[dict[str, float] | None]) -> dict[str, float] | None:
-    """The part of memory that each true domain has, mean over the seeds."""
+    """Each true domain's share of memory, mean over the seeds."""
     known = [entry for entry in found if entry]
     return {name: sum(e[name] for e in known) / len(known) for name in known[0]} if known else None
 

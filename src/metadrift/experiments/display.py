@@ -1,4 +1,4 @@
-"""How far a comparison is: a live table of its runs, or lines where there is no terminal."""
+"""Progress of a comparison: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metadrift.storage.progress import Board, duration
 
 
 class ComparisonDisplay:
-    """Call it with all runs again and again. The time left follows from the steps done since."""
+    """Call it repeatedly with all runs. It estimates the time left from the steps done so far."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._board = Board(("run", "state", "step", "accuracy %"), right=("step",), quiet=quiet)
@@ -34,7 +34,7 @@ class ComparisonDisplay:
         self.say(counts(runs))
 
     def _lines(self, runs: list[Progress], due: bool) -> Iterable[str]:
-        """One line at once when a run begins or ends, and every 15 seconds in between."""
+        """One line when a run begins or ends, and one every 15 seconds."""
         states = Counter(run.state for run in runs)
         if not due and states == self._said:
             return []
@@ -52,7 +52,7 @@ class ComparisonDisplay:
 
 
 def counts(runs: list[Progress]) -> str:
-    """How many runs are in which state.
+    """The number of runs in each state.
 
     Examples
     --------

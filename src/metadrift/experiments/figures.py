@@ -1,4 +1,4 @@
-"""What the paper shows as figures, as tables: shares of memory and the variance of replay."""
+"""The paper's figures as tables: shares of memory, and the variance of replay."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CURVE = ["learner", "shots", "variant", "step", "uniform", "PETS", "PETS/uniform
 
 
 def show_figures(grid: Grid, folder: Path, quiet: bool = False) -> None:
-    """Print shares of memory where nothing was published to compare with, and variance curves.
+    """Print variance curves, or shares of memory if the paper has no numbers to compare with.
 
-    The curves are also written to `variance.csv` in the comparison's folder.
+    The curves also go to `variance.csv` in the comparison's folder.
     """
     curve = variance_curve(grid, folder)
     if curve:

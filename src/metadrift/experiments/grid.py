@@ -19,9 +19,9 @@ A variant is a method with settings. In a TOML file:
     method = "m2d3-pets"
     replay.sampler = "uniform"
 
-Three more keys are for numbers that were published: `published` (a list of variant, learner, shots,
-mean and half_width in percent; they stand beside ours in the table), `source` (where they are from)
-and `notes` (sentences below the table). `[against]` gives a variant another reference.
+Three more keys are for published numbers: `published` (a list of variant, learner, shots, mean and
+half_width in percent, shown beside ours in the table), `source` (where they were published) and
+`notes` (sentences below the table). `[against]` gives a variant another reference.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Published:
-    """A number that somebody published for a row of the table, in percent as it was printed."""
+    """A published number for a row of the table, in percent."""
 
     variant: str
     learner: str
@@ -93,7 +93,7 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """Every run, seed by seed within a row of the table; wrong settings are refused here."""
+        """Every run, ordered by row of the table and then by seed. Wrong settings raise here."""
         found = [
             Cell(variant, learner, shots, seed, self._config(variant, learner, shots, seed))
             for shots in self.shots
@@ -114,7 +114,7 @@ class Grid:
         return found
 
     def reference_of(self, variant: str) -> str | None:
-        """What the variant's difference is taken to; None for a reference itself."""
+        """The variant to compare this one with; None for a reference itself."""
         reference = self.against.get(variant, self.reference)
         return None if reference == variant else reference
 
@@ -124,7 +124,7 @@ class Grid:
         shots: Sequence[int] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> Grid:
-        """A part of the comparison; what is None stays as it is."""
+        """A part of the comparison. An argument that is None keeps all."""
         names = list(self.variants) if variants is None else list(variants)
         for name in names:
             if name not in self.variants:
@@ -159,12 +159,12 @@ def settings_of(config: RunConfig) -> dict[str, Any]:
 
 
 def load_grid(path: Path) -> Grid:
-    """Read a comparison from its TOML file; paths in its settings count from the file's place."""
+    """Read a comparison from its TOML file. Paths in it are relative to the file's folder."""
     return parse_grid(read_toml(path), str(path), path.stem, path.parent)
 
 
 def _placed(settings: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Settings with absolute paths; `base` is the folder that they count from."""
+    """Settings with absolute paths; relative ones start at the folder `base`."""
     benchmark, data = settings.get("benchmark"), settings.get("data")
     found = dict(settings)
     if isinstance(benchmark, str) and benchmark.endswith(".toml"):
@@ -182,7 +182,7 @@ class _Rows:
 
 
 def parse_grid(table: dict[str, Any], where: str, title: str, base: Path | None = None) -> Grid:
-    """A comparison from its table; `base` is the folder that paths in settings count from."""
+    """A comparison from its table. Paths in its settings are relative to the folder `base`."""
     where = f"comparison {where}"
     rows = from_table(_Rows, {"variants": table.get("variants", [])}, where).variants
     variants: dict[str, dict[str, Any]] = {}
@@ -202,7 +202,7 @@ def parse_grid(table: dict[str, Any], where: str, title: str, base: Path | None 
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """A table with another laid over it, group by group.
+    """A table updated by another one, group by group.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from metadrift.storage.files import open_without_links
 
 
 def cores() -> int:
-    """How many cores this process may use: those of the container, not of the machine."""
+    """The number of cores that this process may use. In a container, that is the container's."""
     return len(_usable()) or os.cpu_count() or 1
 
 
@@ -60,7 +60,7 @@ def run_locally(
     show: Callable[[list[Progress]], None],
     poll: float = 0.5,
 ) -> None:
-    """Do every run that is not finished yet; a failed one does not stop the others.
+    """Do every unfinished run. A run that fails does not stop the others.
 
     A run that was interrupted goes on from its last checkpoint. Each process gets its share of the
     cores (see `core_shares`) and as many threads, unless the run's own settings name a number.
@@ -135,4 +135,4 @@ def _end(entry: Progress, folder: Path, code: int) -> None:
     said = (folder / entry.cell.name / "log.txt").read_text(encoding="utf-8", errors="replace")
     lines = said.strip().splitlines()
     reason = lines[-1] if lines else f"ended with code {code}"
-    entry.reason = reason.removeprefix("metadrift resume: ")  # which nobody has typed
+    entry.reason = reason.removeprefix("metadrift resume: ")  # the user did not type this command

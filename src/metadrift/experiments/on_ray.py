@@ -1,7 +1,7 @@
 """Runs as tasks of a Ray cluster: one task per run, on any machine with room.
 
-The comparison's folder lies on a file system that all machines share, under the same path. A run
-whose machine is lost is started again on another one and goes on from its last checkpoint there.
+All machines share the comparison's folder, under the same path. If a machine is lost, Ray starts
+its runs again on another one. They continue from their last checkpoints.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def run_on_ray(
     show: Callable[[list[Progress]], None],
     poll: float = 0.5,
 ) -> None:
-    """Do every run that is not finished yet; a failed one does not stop the others.
+    """Do every unfinished run. A run that fails does not stop the others.
 
-    A run declares as many CPUs as it has threads (one, unless --threads says more) and, with
+    A run reserves one CPU per thread (one thread unless --threads is given) and, with
     --device cuda, one GPU.
     """
     ray = _connect(address)
@@ -78,7 +78,7 @@ def _work(
 
 
 def _run(home: str, threads: int, plugins: list[str]) -> str:
-    """In a worker: begin the run or go on with it; gives the reason when it fails."""
+    """In a worker: begin or continue the run. Returns the reason if it fails."""
     import torch
 
     from metadrift.learners.allocator import keep_freed_memory
@@ -86,9 +86,9 @@ def _run(home: str, threads: int, plugins: list[str]) -> str:
 
     torch.set_num_threads(threads)
     registry.allow(*plugins)
-    keep_freed_memory()  # the worker's process is the run's own
+    keep_freed_memory()  # this process does nothing but the run
     try:
-        # A worker outlives its lost machine's Ray by some moments, and still holds the folder.
+        # After a machine is lost, its worker may hold the folder's lock a little longer.
         go_on(Path(home), quiet=True, patience=_LET_GO)
     except MetadriftError as error:
         return str(error)
@@ -127,13 +127,13 @@ def _connect(address: str) -> Any:
 
 
 def _check_room(ray: Any, configs: Sequence[RunConfig]) -> None:
-    """A task that fits on no machine would wait for ever."""
+    """Raise if no machine is large enough. Ray would let the task wait for ever."""
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for config in configs:
         wanted = _resources(config)
         pairs = (("CPU", wanted["num_cpus"]), ("GPU", wanted["num_gpus"]))
         if not any(all(node.get(kind, 0) >= n for kind, n in pairs) for node in alive):
             raise MetadriftError(
-                f"a run needs {wanted['num_cpus']} CPUs and {wanted['num_gpus']} GPUs of one "
-                "machine, and no machine of the cluster has as many"
+                f"a run needs {wanted['num_cpus']} CPUs and {wanted['num_gpus']} GPUs on one "
+                "machine, and no machine of the cluster has that many"
             )

@@ -1,7 +1,7 @@
 """Every experiment of the paper as a comparison, with the paper's numbers beside ours.
 
-An experiment is a comparison (see grid.py) in `paper/NAME.toml`. What stands in its variants
-(memory.capacity, variance_every) is at full size and shrinks with --scale.
+An experiment is a comparison (see grid.py) in `paper/NAME.toml`. Its variants give sizes
+(memory.capacity, variance_every) for the full length; --scale shrinks them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load_experiment(name: str) -> Grid:
 
 
 def cost_of(name: str, scale: float, steps_per_s: float | None = None) -> dict[str, Any]:
-    """What an experiment is, its runs and its steps; with a speed, the hours too."""
+    """An experiment's title, runs and steps, and its hours if a speed is given."""
     grid = load_experiment(name)
     runs = len(grid.cells())
     benchmark = load_benchmark(grid.settings["benchmark"])
@@ -62,8 +62,8 @@ def cost_of(name: str, scale: float, steps_per_s: float | None = None) -> dict[s
 def choose_data(run: RunSettings, stand_ins: bool = False) -> tuple[str, str]:
     """The benchmark to run on, and a sentence that says what data that is.
 
-    The built-in twin of `paper-NAME` is `builtin-NAME`. Who names a folder with --data wants the
-    real data, so there a missing pack is an error.
+    The built-in version of `paper-NAME` is `builtin-NAME`. With --data the user wants the real
+    data, so a missing pack is an error.
     """
     real = load_benchmark(run.benchmark)
     twin = run.benchmark.replace("paper", "builtin", 1)
@@ -86,7 +86,7 @@ def choose_data(run: RunSettings, stand_ins: bool = False) -> tuple[str, str]:
 
 
 def fitted(grid: Grid, run: RunSettings, said: str) -> Grid:
-    """The comparison with these settings: what its variants set at full size shrinks with scale."""
+    """The comparison with these settings. Sizes in its variants shrink with the scale."""
     full = load_benchmark(run.benchmark)
     small = full.scaled(run.scale)
     variants = {name: _shrunk(own, full, run.scale) for name, own in grid.variants.items()}
@@ -118,7 +118,7 @@ def _shrunk(own: dict[str, Any], full: Benchmark, scale: float) -> dict[str, Any
 
 
 def _merged_sizes(grid: Grid, variants: dict[str, dict[str, Any]]) -> list[str]:
-    """A warning where memories that differ at full size are one size at this scale."""
+    """A warning if memories of different sizes become the same size at this scale."""
     became: dict[int, set[int]] = {}
     for name, own in grid.variants.items():
         if "capacity" in own.get("memory", {}):

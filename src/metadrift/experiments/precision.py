@@ -1,4 +1,4 @@
-"""One precision for all runs of a comparison, so that its rows differ by what is compared only."""
+"""One precision for all runs of a comparison, so that it does not add a difference of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metadrift.runs.prepare import settle_precision
 
 
 def settled(grid: Grid, folder: Path, here: bool = True) -> tuple[Grid, list[str]]:
-    """The comparison with `precision = "auto"` settled once for all runs, and sentences about it.
+    """Replace `precision = "auto"` by one choice for all runs. Also returns notes about it.
 
     A comparison that has begun keeps its precision. A new one takes bf16 where that is faster for
     each of its learners. `here` is False when other machines do the runs.

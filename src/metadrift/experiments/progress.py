@@ -1,4 +1,4 @@
-"""The runs of a comparison as every engine sees them: what is left, and how far each one is."""
+"""The runs of a comparison as every engine sees them: which are left, and their progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from metadrift.streams import Benchmark
 
 @dataclass
 class Progress:
-    """How far one run of a comparison is."""
+    """The progress of one run of a comparison."""
 
     cell: Cell
     config: RunConfig
@@ -42,15 +42,15 @@ class Progress:
 
 
 def progress_of_all(cells: Sequence[Cell], folder: Path, here: bool = True) -> list[Progress]:
-    """Every run, checked before any is begun; nothing is written.
+    """Every run, checked before the first one begins. Writes nothing.
 
-    Those with a result are done and are never repeated. A result, or a run that has begun, of other
-    settings than its cell's is refused. `here` is False when other machines do the runs.
+    A run with a result is done and is not repeated. A run that was begun with other settings than
+    its cell's raises an error. `here` is False when other machines do the runs.
     """
     table: list[Progress] = []
     checked: dict[str, tuple[RunConfig, Benchmark]] = {}
     for cell in cells:
-        # Seeds differ in nothing that could be refused.
+        # One check per row is enough: seeds cannot make settings invalid.
         alike = repr(replace(cell.config, seed=0))
         if alike not in checked:
             checked[alike] = prepared(cell.config, here=here)
@@ -84,7 +84,7 @@ def write_config(entry: Progress, folder: Path, threads: int) -> Path:
 
 
 def read_progress(entry: Progress, folder: Path) -> None:
-    """Bring the entry up to date with the run's folder."""
+    """Update the entry from the run's folder."""
     line = read_last_line(folder / entry.cell.name / "metrics.jsonl")
     if line:
         entry.step = int(line["step"])
@@ -93,7 +93,7 @@ def read_progress(entry: Progress, folder: Path) -> None:
 
 @contextmanager
 def as_interrupt(number: int) -> Iterator[None]:
-    """Inside, the signal raises KeyboardInterrupt, as Ctrl-C does."""
+    """Within this context SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

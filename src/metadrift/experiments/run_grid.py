@@ -1,4 +1,4 @@
-"""Run a comparison: what is left of it, here or on a Ray cluster, and its result."""
+"""Run a comparison, on this machine or on a Ray cluster, and gather its result."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from metadrift.storage.files import write_atomically, write_json
 
 @dataclass(frozen=True)
 class Engine:
-    """Where the runs of a comparison are done."""
+    """Where to do the runs of a comparison."""
 
     workers: int = 1
-    """On this machine: runs at the same time."""
+    """Runs at the same time on this machine."""
     ray_address: str | None = None
-    """Of a Ray cluster, which then does them."""
+    """The address of a Ray cluster that does the runs."""
 
 
 def run_grid(
     grid: Grid, folder: Path, engine: Engine, quiet: bool = False
 ) -> tuple[dict[str, Any], list[Progress]]:
-    """Do the runs that are not finished yet; gives the result, and the runs that failed.
+    """Do the unfinished runs. Returns the result, and the runs that failed.
 
-    The folder then holds comparison.json and table.md.
+    Writes comparison.json and table.md into the folder.
     """
     display = ComparisonDisplay(quiet)
     here = engine.ray_address is None

@@ -1,4 +1,4 @@
-"""How far runs are, by what their folders hold: of a run, a comparison, or a folder of runs."""
+"""The progress of runs, read from their folders: one run, a comparison, or a folder of runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = ("config.toml", "grid.json")
 
 @dataclass(frozen=True)
 class State:
-    """How far one run is. `accuracy` is on arriving tasks, and of the final test once done."""
+    """The progress of one run. `accuracy` is on arriving tasks; once done, of the final test."""
 
     run: str
     state: str
@@ -36,7 +36,7 @@ class State:
     steps_per_s: float | None
 
     def cells(self) -> list[str]:
-        """As people read it."""
+        """The state as text."""
         left = ""
         if self.state == "running" and self.steps_per_s:
             left = duration((self.steps - self.step) / self.steps_per_s)
@@ -72,7 +72,7 @@ def states_of(folder: Path, now: float | None = None) -> list[State]:
 
 @dataclass(frozen=True)
 class _Line:
-    """What is shown of a line of metrics."""
+    """The fields of a line of metrics that are shown."""
 
     step: int = 0
     accuracy: float | None = None
@@ -89,7 +89,7 @@ class _Score:
 
 @dataclass(frozen=True)
 class _Summary:
-    """What is shown of a finished run."""
+    """The fields of a summary that are shown."""
 
     steps: int
     accuracy: _Score

@@ -1,4 +1,4 @@
-"""The table of a comparison, for people: on the terminal and as Markdown."""
+"""The table of a comparison, on the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIANCE = "variance PETS/uniform"
 
 
 def columns_of(result: dict[str, Any]) -> list[str]:
-    """The headings; some columns are only there when a row has a value for them."""
+    """The headings. A column without any value is left out."""
     columns = list(COLUMNS)
     if _any(result, "published"):
         columns.insert(4, PUBLISHED)
@@ -87,7 +87,7 @@ def notes_of(result: dict[str, Any]) -> list[str]:
 
 
 def notes_on(what: str, variants: Mapping[str, str]) -> list[str]:
-    """What each variant had of something that should be the same for a fair comparison.
+    """A note on a setting that should be the same in all variants, and whether it is.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def notes_on(what: str, variants: Mapping[str, str]) -> list[str]:
 
 
 def precision_notes(variants: Mapping[str, str]) -> list[str]:
-    """What the variants were computed in, unless all of it was float32.
+    """The precision of the variants, unless all used float32.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def precision_notes(variants: Mapping[str, str]) -> list[str]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table, its notes, and below it accuracy and share of memory by domain."""
+    """The table and its notes, then accuracy and share of memory by domain."""
     parts = [markdown_table(columns_of(result), rows_of(result))]
     parts += [f"{note}\n" for note in notes_of(result)]
     names = list(result["rows"][0]["per_domain"]) if result["rows"] else []
@@ -144,7 +144,7 @@ def shares_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def as_published(entry: dict[str, float] | None) -> str:
-    """A published number with the two decimals that it was printed with.
+    """A published number with two decimals.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _any(result: dict[str, Any], key: str) -> bool:
 
 
 def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
-    """Headings and cells as Markdown; a name cannot break out of its cell.
+    """Headings and cells as Markdown, escaped so that a name stays within its cell.
 
     Examples
     --------

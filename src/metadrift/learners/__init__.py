@@ -53,9 +53,9 @@ def make_learner(
     image_size
         H = W of the images, in pixels.
     ways
-        Classes per task; the head of anil and maml has this many outputs, the others take any.
+        Classes per task. The head of anil and maml has this many outputs; the others take any.
     generator
-        Where the weights are drawn from: a torch.Generator, or a seed for a new one.
+        The random generator for the weights: a torch.Generator, or a seed for a new one.
     normalisation
         `batch` (the task's own statistics) or `running` (averages in evaluation mode).
     backbone
@@ -63,10 +63,10 @@ def make_learner(
     filters
         Width of the built-in backbone; the paper has 64 for protonet and 48 for anil.
     precision
-        `float32`, or `bf16` for activations in bfloat16. Weights, statistics, losses and whatever
-        comes after the network are float32 in both.
+        `float32`, or `bf16` for activations in bfloat16. Weights, statistics, losses and everything
+        after the network are float32 in both.
     options
-        What else the learner takes, such as `inner_steps` of anil.
+        Other options of the learner, such as `inner_steps` of anil.
     """
     if precision not in get_args(Precision):
         raise UsageError(f"precision must be float32 or bf16, not {precision!r}")
@@ -77,9 +77,9 @@ def make_learner(
         depth = blocks_for(image_size, kind.most_blocks)
         backbone = ConvNet(depth, filters or kind.usual_filters, normalisation, generator)
     elif filters is not None:
-        raise UsageError("filters is the width of the built-in backbone; one was handed in")
+        raise UsageError("filters sets the width of the built-in backbone; leave it out here")
     elif issubclass(kind, MAML) and normalisation == "running":
-        # Its copies run under vmap, where no average over tasks can be kept.
+        # Its copies run under vmap, which cannot update an average over tasks.
         raise UsageError("maml with a custom backbone needs normalisation='batch'")
     else:
         _refuse_unfit(backbone, image_size)

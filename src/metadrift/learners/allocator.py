@@ -1,4 +1,4 @@
-"""Keeping freed memory for the next step instead of giving it back to the system."""
+"""Keep freed memory for the next step instead of returning it to the system."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ def keep_freed_memory() -> bool:
     """Tell glibc to keep large freed blocks; True if the allocator accepted.
 
     Each step allocates and frees the same large tensors. By default glibc maps every block above
-    32 MB anew, and the system then hands out and zeroes its pages one by one, which can cost more
-    than the arithmetic. Other systems' allocators are left as they are.
+    32 MB anew. The system then zeroes its pages one by one, which can take longer than the
+    arithmetic. The allocators of other systems do not change.
 
-    It holds for the whole process, so the commands `run` and `resume` call it and the library
-    does not.
+    The setting holds for the whole process, so only the commands `run` and `resume` use it.
     """
     if not sys.platform.startswith("linux"):
         return False

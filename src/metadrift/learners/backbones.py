@@ -16,11 +16,11 @@ class ConvNet(nn.Module):
     Parameters
     ----------
     blocks, filters
-        How deep and how wide. `blocks_for(image_size)` gives the depth that suits a size.
+        Depth and width. `blocks_for(image_size)` gives the depth for an image size.
     normalisation
         `batch` or `running`, see TaskNorm.
     generator
-        Where the weights are drawn from.
+        The random generator for the weights.
 
     Examples
     --------
@@ -49,9 +49,9 @@ class ConvNet(nn.Module):
         return images.flatten(1)
 
     def forward_each(self, weights: dict[str, Tensor], images: Tensor, twice: bool) -> Tensor:
-        """[T*N, 3, H, W] through weights [T, ...] of each task's own, by name: [T, N, D].
+        """[T*N, 3, H, W] to [T, N, D], with separate weights [T, ...] for each task, by name.
 
-        `twice` says whether it will be differentiated twice.
+        `twice` is True if second derivatives are needed.
         """
         blocks: list[OwnBlock] = []
         for b, block in enumerate(self.blocks):
@@ -67,7 +67,7 @@ class ConvNet(nn.Module):
 class _Block(nn.Module):
     def __init__(self, inputs: int, filters: int, normalisation: Normalisation) -> None:
         super().__init__()
-        # No bias: the normalisation that follows would take it out again.
+        # No bias: the normalisation that follows would remove it.
         self.conv = nn.Conv2d(inputs, filters, 3, padding=1, bias=False)
         self.norm = TaskNorm(filters, normalisation)
 
@@ -76,14 +76,14 @@ class _Block(nn.Module):
 
 
 def blocks_for(image_size: int, most: int) -> int:
-    """The depth for an image size: five blocks from 64 px on, else four, and never below 1 px."""
+    """The depth for an image size: five blocks from 64 px, else four, fewer for tiny images."""
     if image_size < 2:
-        raise UsageError(f"images of {image_size} px are too small; the least is 2 px")
+        raise UsageError(f"images of {image_size} px are too small; use at least 2 px")
     return min(most, 5 if image_size >= 64 else 4, image_size.bit_length() - 1)
 
 
 def linear_head(inputs: int, ways: int, generator: Generator) -> nn.Linear:
-    """A linear layer near zero: the first inner step then goes by the support features alone."""
+    """A linear layer near zero, so that the first inner step depends on the support only."""
     head = nn.Linear(inputs, ways)
     nn.init.normal_(head.weight, std=0.01, generator=generator)
     nn.init.zeros_(head.bias)

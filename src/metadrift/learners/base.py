@@ -1,4 +1,4 @@
-"""What all meta-learners share: uint8 images in, features of every task out, kept apart."""
+"""The base class of all meta-learners: from uint8 images to features, each task on its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Precision = Literal["float32", "bf16"]
 
 
 class MetaLearner(nn.Module):
-    """Learns from T tasks at once, each on its own: `learner(tasks)` gives an Outcome.
+    """Learns from T tasks at once, each on its own: `learner(tasks)` returns an Outcome.
 
     A learner writes its rule once, in `logits`. Training, evaluation and `classify` all use it.
 
@@ -36,7 +36,7 @@ class MetaLearner(nn.Module):
     Attributes
     ----------
     precision
-        `float32`, or `bf16` for activations in bfloat16. It may be changed at any time: weights,
+        `float32`, or `bf16` for activations in bfloat16. You may change it at any time. Weights,
         statistics, features and losses are float32 in both.
     """
 
@@ -46,9 +46,9 @@ class MetaLearner(nn.Module):
     usual_filters: ClassVar[int] = 64
     """The width of the built-in backbone."""
     has_head: ClassVar[bool] = False
-    """True if it is made for tasks of so many ways: it then takes `ways` and `generator` too."""
+    """True if the head has fixed ways. The learner then also takes `ways` and `generator`."""
     Options: ClassVar[type | None] = None
-    """A dataclass of a plug-in's own settings; the learner is then made with `options=`."""
+    """A dataclass of a plug-in's own settings. The learner then takes `options=`."""
 
     def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
         super().__init__()
@@ -59,8 +59,8 @@ class MetaLearner(nn.Module):
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         """The rule: features of support [T, n, D] and query [T, m, D] to logits [T, m, ways].
 
-        `labels` (int64 [n], 0 to ways - 1) says which class each support row belongs to, in every
-        task. Classes may have different numbers of rows and must still count the same:
+        `labels` (int64 [n], 0 to ways - 1) is the class of each support row, the same in every
+        task. Classes may have different numbers of rows, and must still have the same weight.
         `class_means` and `class_shares` do that.
         """
         raise NotImplementedError(
@@ -70,7 +70,7 @@ class MetaLearner(nn.Module):
     def answer(
         self, support: Tensor, labels: Tensor, query: Tensor, ways: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits [T, m, ways], and the features of support and query that they were made of.
+        """Logits [T, m, ways], and the features of support and query they were computed from.
 
         `support` is uint8 [T, n, C, H, W], or [1, n, C, H, W] for T tasks that share it; `query` is
         uint8 [T, m, C, H, W]. A learner whose whole network adapts overrides this.
@@ -83,7 +83,7 @@ class MetaLearner(nn.Module):
     def forward(self, tasks: TaskBatch, groups: Sequence[int] | None = None) -> Outcome:
         """Loss, logits, embedding and importance of every task.
 
-        With `groups`, one number per task, a query must also be told from the classes of the other
+        With `groups`, one number per task, a query also competes with the classes of the other
         tasks that have the same number.
         """
         labels, ways = tasks.support_labels, tasks.geometry.ways
@@ -108,28 +108,28 @@ class MetaLearner(nn.Module):
     ) -> Tensor:
         """Logits [T, m, ways] in evaluation mode and without gradient.
 
-        Any number of classes and of support images per class; what the images are is said at
-        `answer`. Without `ways` it is one more than the largest label.
+        Takes any number of classes and of support images per class, as described at `answer`.
+        By default `ways` is one more than the largest label.
         """
         with evaluating(self):
             return self.answer(support, labels, query, ways or int(labels.max()) + 1)[0]
 
     @property
     def transductive(self) -> bool:
-        """True if an answer depends on the other queries of its task, by their statistics."""
+        """True if a prediction depends on the other queries of its task, through statistics."""
         return self.normalisation == "batch" and bool(task_norms(self.backbone))
 
     def pixels(self, *images: Tensor) -> Tensor:
         """uint8 [T, N, C, H, W] to floats in [-1, 1]: [T*N, 3, H, W], the channels innermost.
 
-        Several such tensors go side by side: N is then the sum of theirs.
+        Several tensors are joined along N.
         """
         for part in images:
             self._check(part)
         T, _, _, height, width = images[0].shape
         N = [part.shape[1] for part in images]
-        # Channels innermost is how packs store images and how the CPU convolves fastest; grey is
-        # repeated by the same copy that changes the type.
+        # Packs store the channels innermost, and so the CPU convolves fastest. The copy that
+        # changes the type also repeats grey.
         pixels = next(self.parameters()).new_empty((T, sum(N), height, width, 3))
         for part, place in zip(images, torch.split(pixels, N, 1), strict=True):
             place.copy_(part.permute(0, 1, 3, 4, 2).expand_as(place))
@@ -145,14 +145,14 @@ class MetaLearner(nn.Module):
         return with_gradient(self.full(rows).reshape(T, len(rows) // T, -1))
 
     def mixed(self) -> AbstractContextManager[object]:
-        """Inside, a learner with the precision `bf16` computes its activations in bfloat16."""
+        """Within this context a learner with precision `bf16` computes in bfloat16."""
         device, bf16 = next(self.parameters()).device.type, self.precision == "bf16"
         if not bf16 and not torch.amp.is_autocast_available(device):
-            return nullcontext()  # a device that knows no other precision
+            return nullcontext()  # the device has no other precision
         return torch.autocast(device, torch.bfloat16, enabled=bf16)
 
     def full(self, features: Tensor) -> Tensor:
-        """Features in the type of the weights: what comes after the network is never bfloat16."""
+        """Features in the type of the weights: nothing after the network is bfloat16."""
         return features.to(next(self.parameters()).dtype)
 
     def feature_size(self) -> int:
@@ -174,11 +174,11 @@ class MetaLearner(nn.Module):
 
 @contextmanager
 def evaluating(learner: nn.Module) -> Iterator[None]:
-    """Inside, the learner is in evaluation mode and no gradient is kept."""
+    """Within this context the learner is in evaluation mode and keeps no gradient."""
     was_training = learner.training
     learner.eval()
     try:
-        # Not inference_mode: the inner loop of maml needs gradients within.
+        # Not inference_mode: the inner loop of maml needs gradients.
         with torch.no_grad():
             yield
     finally:
@@ -186,14 +186,14 @@ def evaluating(learner: nn.Module) -> Iterator[None]:
 
 
 def with_gradient(features: Tensor) -> Tensor:
-    """The features of a frozen backbone too must say how hard a task is, by their gradient."""
+    """Give the features of a frozen backbone a gradient too: the importance is computed from it."""
     if torch.is_grad_enabled() and not features.requires_grad:
         features.requires_grad_()
     return features
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """`auto` takes an accelerator if there is one; `cpu`, `cuda` and `mps` must be there.
+    """`auto` takes an accelerator if there is one. `cpu`, `cuda` and `mps` must exist.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which support rows belong to which class. Every class counts the same, whatever its shots."""
+"""The classes of support rows. Every class has the same weight, whatever its shots."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 def one_hot(labels: Tensor, ways: int, like: Tensor) -> Tensor:
     """Labels [n] as ones and zeros [n, ways], of the type of `like`."""
-    # F.one_hot looks at the labels first, and on a GPU that would wait for it.
+    # F.one_hot reads the labels, which on a GPU would wait for all work before it.
     return (labels.unsqueeze(1) == torch.arange(ways, device=labels.device)).to(like.dtype)
 
 
 def class_shares(labels: Tensor, ways: int, like: Tensor) -> Tensor:
-    """What each row counts in a mean over classes: [n], adding up to 1/ways in every class.
+    """The weight of each row in a mean over classes: [n], adding up to 1/ways in every class.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Whole gradients of single tasks; one backward pass per task.
 
-Training uses `Outcome.importance`, which comes with the forward pass. This is for analysis.
+Use it for analysis. Training uses `Outcome.importance`, which comes with the forward pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from metadrift.tasks import TaskBatch
 def task_gradients(learner: MetaLearner, tasks: TaskBatch) -> Tensor:
     """The gradient of each task's loss in all P weights: [T, P], in the order of parameters().
 
-    Touches neither `.grad` nor the running averages.
+    Changes neither `.grad` nor the running averages.
 
     Examples
     --------

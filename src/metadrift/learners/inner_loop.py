@@ -1,4 +1,4 @@
-"""What ANIL and MAML share: a linear head, and a few gradient steps on the support images."""
+"""Shared by ANIL and MAML: a linear head, and a few gradient steps on the support images."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class InnerLoopLearner(MetaLearner):
     Parameters
     ----------
     ways
-        Outputs of the head; every task must have as many classes.
+        Outputs of the head. Every task must have this many classes.
     generator
-        Where the head's weights are drawn from.
+        The random generator for the head's weights.
     inner_steps, inner_lr
-        Gradient steps on the support images, and their learning rate; left out, it is 5/D but at
-        most 0.1, since the change of a logit grows with the size D of the features.
+        Gradient steps on the support images, and their learning rate. By default the rate is 5/D
+        but at most 0.1, because the change of a logit grows with the size D of the features.
     first_order
-        Treat the inner gradients as constants: cheaper, and blind to how the weights shape them.
+        Treat the inner gradients as constants. Faster, but ignores second derivatives.
     """
 
     usual_filters = 48
@@ -58,9 +58,9 @@ class InnerLoopLearner(MetaLearner):
             )
 
     def forward(self, tasks: TaskBatch, groups: Sequence[int] | None = None) -> Outcome:
-        """Refuses tasks of other ways than the head was made for: training must fit it."""
+        """Raise if the tasks have other ways than the head. Training needs the same number."""
         if groups is not None:
-            raise MetadriftError("the learner's head is made for the tasks as they are, not wider")
+            raise MetadriftError("this learner's head has fixed ways and cannot take wider tasks")
         ways, outputs = tasks.geometry.ways, self.head.out_features
         if ways != outputs:
             raise MetadriftError(
@@ -70,12 +70,12 @@ class InnerLoopLearner(MetaLearner):
         return super().forward(tasks)
 
     def starting_head(self, ways: int) -> tuple[Tensor, Tensor, float]:
-        """Where the inner loop starts: weight [ways, D], bias [ways], and their learning rate.
+        """The start of the inner loop: weight [ways, D], bias [ways], and their learning rate.
 
         For the ways of training that is the trained head. For other ways every class starts from
-        the mean of the trained rows: in training a class meets each row equally often, so the mean
-        is what the rows have in common. A class's part of the mean loss is 1/ways, so the rate
-        grows with the ways to keep the step of each class as long as in training.
+        the mean of the trained rows: in training a class uses each row equally often, so the mean
+        is what the rows have in common. A class's part of the mean loss is 1/ways. The rate grows
+        with the ways, so that the step of each class is as long as in training.
         """
         weight, bias, trained = self.head.weight, self.head.bias, self.head.out_features
         if ways == trained:

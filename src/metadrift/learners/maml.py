@@ -19,7 +19,7 @@ class MAML(InnerLoopLearner):
     """Each task has its own copy of the weights, and all tasks take an inner step at once.
 
     The gradient of the summed support losses in the copies [T, ...] holds every task's gradient,
-    since a task's loss depends on its own copy only.
+    because a task's loss depends on its own copy only.
 
     With `batch` normalisation support and query each use their own statistics. With `running`
     the inner steps still use those of the support images; the query pass feeds the averages in
@@ -49,7 +49,7 @@ class MAML(InnerLoopLearner):
         second_order = torch.is_grad_enabled() and not self.first_order
         weights, before = self.adapted(self.pixels(support), labels, ways, second_order)
         weights = {name: w.expand(T, *w.shape[1:]) for name, w in weights.items()}
-        # One query has no statistics of its own: it is normalised with the support.
+        # A single query has no variance, so it is normalised together with the support.
         shared = support.expand(T, *support.shape[1:])
         pixels = self.pixels(query) if m > 1 else self.pixels(shared, query)
         features = with_gradient(self._features(weights, pixels, False)[:, -m:])

@@ -78,13 +78,13 @@ class TaskNorm(nn.Module):
 
     @property
     def uses_averages(self) -> bool:
-        """Whether the running averages stand in for the task's own statistics."""
+        """True if this pass uses the running averages instead of the task's own statistics."""
         return self.running_mean is not None and not self.training and not self.adapting
 
     @property
     def records(self) -> bool:
-        """Whether this pass moves the running averages."""
-        # A pass without gradient is a scoring pass, never a training step.
+        """True if this pass updates the running averages."""
+        # A pass without gradient scores tasks; it is not a training step.
         held = self.frozen or self.adapting or not torch.is_grad_enabled()
         return self.running_mean is not None and self.training and not held
 
@@ -95,7 +95,7 @@ class TaskNorm(nn.Module):
         return self.running_mean[None, None], self.running_var[None, None]
 
     def record(self, mean: Tensor, var: Tensor, count: int) -> None:
-        """Move the running averages towards the mean over tasks of their moments [T, 1, C]."""
+        """Update the running averages with the mean of the tasks' moments [T, 1, C]."""
         if not self.records:
             return
         assert self.running_mean is not None
@@ -136,7 +136,7 @@ def task_norms(module: nn.Module) -> list[TaskNorm]:
 
 @contextmanager
 def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """Inside, no pass changes a running average: for gradients taken only to score tasks."""
+    """Within this context no pass changes a running average. For gradients that score tasks."""
     norms = task_norms(module)
     before = [norm.frozen for norm in norms]
     try:
@@ -150,7 +150,7 @@ def frozen_statistics(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def adapting(module: nn.Module) -> Iterator[None]:
-    """Inside, every pass uses the task's own statistics and does not change the averages."""
+    """Within this context every pass uses the task's own statistics and changes no average."""
     norms = task_norms(module)
     try:
         for norm in norms:

@@ -1,12 +1,12 @@
-"""Convolution, per-task normalisation, 2x2 max pooling and ReLU in as few passes as can be.
+"""Convolution, per-task normalisation, 2x2 max pooling and ReLU in as few passes as possible.
 
-At full resolution a block only convolves, takes the moments and pools; scaling, shifting and the
-ReLU happen after pooling, on a quarter of the numbers. That is the same function: pooling commutes
-with a rising affine map and with the ReLU, and a falling one (negative weight) is made rising by
-turning the sign of the filter, which normalisation turns back.
+At full resolution a block only convolves, takes the moments and pools. Scaling, shifting and the
+ReLU come after pooling, on a quarter of the numbers. The function is the same: pooling commutes
+with the ReLU and with an affine map of positive slope. A negative slope is made positive by
+changing the sign of the filter, which normalisation undoes.
 
-What is done at full resolution is done a few images at a time, while they are in the caches. Images
-are float32 or, inside torch.autocast, bfloat16. Moments and all other sums are float32 either way.
+Work at full resolution is done on a few images at a time, while they are in the caches. Images are
+float32 or, inside torch.autocast, bfloat16. Moments and all other sums are float32 in both cases.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def fused_block(
 
 
 def rising(weight: Tensor) -> Tensor:
-    """The signs of a layer's weights, by which its filters are turned so that all of them rise."""
+    """The signs of a layer's weights. Filters times these signs make all slopes positive."""
     return torch.where(weight < 0, -1.0, 1.0).to(weight.dtype)
 
 
@@ -67,8 +67,8 @@ def scaled_relu(
 class _Block(torch.autograd.Function):
     """ReLU(weight * (max_pool(z) - mean) / sqrt(var + eps) + bias) of z = conv(x); weight >= 0.
 
-    Gives the moments `mean` and `var` [T, C] of each task's z beside it. The gradient through them
-    is part of the gradient at z.
+    Also returns the moments `mean` and `var` [T, C] of each task's z. The gradient through them is
+    part of the gradient at z.
     """
 
     @staticmethod
@@ -78,7 +78,7 @@ class _Block(torch.autograd.Function):
         z = _convolved(x, filters)
         B, C, H, W = z.shape
         p = z.new_empty((B, H // 2, W // 2, C)).permute(0, 3, 1, 2)
-        # float32 averages, which a momentum of 0 leaves alone, make the sums float32 too.
+        # float32 averages make the sums float32 too; a momentum of 0 does not change them.
         still = torch.zeros_like(weight), torch.ones_like(weight)
         each, found, sizes = B // tasks, [], list[int]()
         for z_piece, p_piece in _split(_pieces(z, tasks), z, p):
@@ -100,13 +100,13 @@ class _Block(torch.autograd.Function):
         dy = dy.contiguous(memory_format=torch.channels_last)
         g = torch.ops.aten.threshold_backward(dy, y, 0)
         g_unit, g_sum = _sums(g, p, mean, rstd, weight)
-        # What reaches z through its variance and mean: linear in z, one slope a channel.
+        # The gradient of z through its variance and mean: linear in z, one slope per channel.
         T, scale = mean.shape[0], weight * rstd
         M = z[:, 0].numel() // T
         slope = -(scale * rstd * g_unit) / M
         shift = -(scale * g_sum) / M - slope * mean
-        g = _affine(g, scale, torch.zeros_like(scale))  # what reaches it through pooling
-        # Where the images need no gradient (pixels), that of z is never there as a whole.
+        g = _affine(g, scale, torch.zeros_like(scale))  # the gradient through pooling
+        # If the images need no gradient (pixels), the gradient of z is never stored as a whole.
         whole, sizes, each = ctx.needs_input_grad[0], _pieces(z, T), z.shape[0] // T
         room = torch.empty_like(z if whole else z[: max(sizes)])
         dx: Tensor | None = None
@@ -128,9 +128,9 @@ class _Block(torch.autograd.Function):
 def _add_unpooled(g: Tensor, z: Tensor, p: Tensor, dz: Tensor) -> None:
     """Add g, at pooled resolution, to dz wherever z was the largest of its window.
 
-    Where several are, the first column has it, and of that the first row. Which one it was is found
-    by comparing bits, and g is moved as bits: 0 or 1 times g. Whole numbers are compared and
-    multiplied several at once; torch's `where`, scatter and places of eight bytes are slower.
+    Among equal values the first column wins, then the first row. The code compares and multiplies
+    the bits as integers (0 or 1 times g), which the CPU does several at a time. torch's `where`,
+    scatter and 8-byte indices are slower.
     """
     first, second = _rows(z)
     larger = torch.maximum(first, second)
@@ -190,7 +190,7 @@ def _put_together(
 ) -> tuple[Tensor, Tensor]:
     """Mean and biased variance [T, C] of each task from those of its pieces.
 
-    By the rule for parallel sums: no squares are stored, and no sum is long enough to lose digits.
+    Uses the rule for parallel variance: no squares are stored, and short sums lose no digits.
     """
     m, v = (torch.stack(part).view(tasks, -1, len(part[0])) for part in zip(*found, strict=True))
     share = m.new_tensor(sizes).view(tasks, -1, 1) * (tasks / sum(sizes))
@@ -227,7 +227,7 @@ def _affine(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) 
         rows, into = (_innermost(part).view(T, -1, C) for part in (x, out))
         torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1), out=into)
         return out
-    # The one kernel that reads and writes bfloat16 and counts in float32 is a normalisation layer.
+    # Only torch's normalisation kernel reads and writes bfloat16 and computes in float32.
     mean, var, nothing = torch.zeros_like(scale[0]), torch.ones_like(scale[0]), scale.new_empty(0)
     kept = {"save_mean": nothing, "save_invstd": nothing}
     each = _divided(x.shape[0], x.shape[0] // scale.shape[0])
@@ -243,7 +243,7 @@ def _split(sizes: list[int], *images: Tensor) -> zip[tuple[Tensor, ...]]:
 
 
 def _pieces(z: Tensor, tasks: int) -> list[int]:
-    """How many images go through the caches together: a part of a task, or several whole ones."""
+    """The number of images that fit the caches: a part of a task, or several whole tasks."""
     B, n = z.shape[0], z.shape[0] // tasks
     most = max(1, _PIECE // (z[0].numel() * z.element_size()))
     if most >= n:

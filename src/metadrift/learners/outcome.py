@@ -28,7 +28,8 @@ class Outcome:
 
     Examples
     --------
-    Two tasks of two classes with one query each. The first is told apart well, the second is not:
+    Two tasks of two classes with one query each. The learner separates the first task's classes
+    well, the second's not:
 
     >>> support = torch.tensor([[[3.0], [-3.0]], [[0.1], [-0.1]]], requires_grad=True)
     >>> query = support.detach().clone().requires_grad_()
@@ -46,12 +47,12 @@ class Outcome:
 
     @classmethod
     def of(cls, logits: Tensor, support: Tensor, query: Tensor, ways: int | None = None) -> Outcome:
-        """From logits [T, ways*queries, ways] and the embeddings that they were made of.
+        """Make it from logits [T, ways*queries, ways] and the embeddings they were computed from.
 
         Logits may have more columns than `ways`: classes of other tasks, which count in the loss.
 
         `support` [T, ways*shots, D] and `query` [T, ways*queries, D] must be the very tensors that
-        the logits were computed from; one that is detached counts for nothing in the importance.
+        the logits were computed from. A detached tensor adds nothing to the importance.
         """
         tasks, rows, columns = logits.shape
         own = logits[..., : ways or columns]
@@ -67,7 +68,7 @@ class Outcome:
         )
 
     def accuracy(self) -> Tensor:
-        """[T], the share of a task's queries that were named rightly."""
+        """[T], the share of a task's queries that were classified correctly."""
         return accuracy_of(self.logits)
 
 
@@ -80,8 +81,8 @@ def accuracy_of(logits: Tensor) -> Tensor:
 def _importance(loss: Tensor, embeddings: list[Tensor]) -> Tensor:
     """||dL/dembeddings|| per task: a backward pass through the head only, never the backbone.
 
-    At the logits no backward pass would be needed, but that number says too little: a mistake in
-    a domain whose classes lie close together moves the weights less than one where they lie apart.
+    The norm at the logits would need no backward pass, but it says too little: with the same
+    error, a task whose classes lie close together changes the weights less than another one.
     """
     at = [part for part in embeddings if part.requires_grad]
     if not (loss.requires_grad and at):

@@ -16,7 +16,7 @@ OwnBlock = tuple[TaskNorm, Tensor, Tensor, Tensor]
 
 
 def task_by_task(blocks: Iterable[OwnBlock], images: Tensor, tasks: int) -> Tensor:
-    """[T*N, 3, H, W] to [T*N, D] by fused blocks, which cannot be differentiated twice."""
+    """[T*N, 3, H, W] to [T*N, D] with fused blocks, which have no second derivative."""
     each = list(images.chunk(tasks))
     for norm, filters, weight, bias in blocks:
         count = each[0][:, 0].numel()
@@ -33,8 +33,8 @@ def task_by_task(blocks: Iterable[OwnBlock], images: Tensor, tasks: int) -> Tens
 def side_by_side(blocks: Iterable[OwnBlock], images: Tensor, tasks: int) -> Tensor:
     """[T*N, 3, H, W] to [T*N, D], with the tasks side by side in the channels.
 
-    One grouped convolution serves all tasks, and the statistics of a task are those of its
-    channels. All of it are torch's own operations, which can be differentiated twice.
+    One grouped convolution serves all tasks. The statistics of a task are those of its channels.
+    It uses torch's own operations only, which have second derivatives.
     """
     x = images.reshape(tasks, -1, *images.shape[1:]).transpose(0, 1).flatten(1, 2)
     x = x.contiguous(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""float32, or bfloat16 where that is faster: what a learner computes its activations in."""
+"""The number type of a learner's activations: float32, or bfloat16 where that is faster."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from metadrift.tasks import TaskBatch, TaskGeometry
 
 PrecisionChoice = Literal["auto", "float32", "bf16"]
 _ROUNDS = 5
-_WORTH_IT = 1.05  # times as fast as float32, below which auto stays with it
+_WORTH_IT = 1.05  # `auto` takes bf16 only if it is at least this many times as fast as float32
 
 
 def resolve_precision(
     choice: PrecisionChoice, learner: MetaLearner, ways: int
 ) -> tuple[Precision, str]:
-    """The precision that a learner shall have, and a sentence for the person who chose `auto`.
+    """The precision to use, and a sentence that explains it to the user.
 
-    `auto` takes bf16 where the device computes with bfloat16 in hardware and a few training passes
-    of this very learner are faster with it. The learner itself is not changed.
+    `auto` takes bf16 if the device computes with bfloat16 in hardware and a few training passes of
+    this learner are faster with it. The learner itself is not changed.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def computes_bf16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type != "cpu":
         return False
-    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch has no public question
+    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch has no public function
     return bool(asked and asked())
 
 
@@ -68,7 +68,7 @@ def bf16_speed(learner: MetaLearner, ways: int) -> float:
         begin = time.perf_counter()
         loss = tried(tasks).loss.sum()
         loss.backward()
-        loss.item()  # a GPU has done all of it only now
+        loss.item()  # wait until a GPU has finished
         return time.perf_counter() - begin
 
     order: tuple[Precision, ...] = ("float32", "bf16")

@@ -11,9 +11,9 @@ from metadrift.learners.classes import class_means
 class ProtoNet(MetaLearner):
     """Squared Euclidean distance to class means, no fully connected layer.
 
-    Works with any ways, shots and queries, also other ones than it was trained with. Support and
-    query go through the backbone together, so that with `batch` normalisation the statistics are
-    those of all images of the task.
+    Works with any ways, shots and queries, not only those of training. Support and query go
+    through the backbone together, so with `batch` normalisation the statistics are those of all
+    images of the task.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""R2-D2: the head of a task is ridge regression in closed form, on features that are learned."""
+"""R2-D2: the head of a task is ridge regression in closed form, on learned features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Ridge(MetaLearner):
     """Ridge regression from support features to labels of +1 and -1; any ways, shots, queries.
 
     The strength of the ridge and the scale of the logits are learned with the backbone. The dual
-    form solves a [ways*shots, ways*shots] system a task, whatever the size of the features. There
-    is no bias on the outputs: one that is the same for all classes changes no softmax.
+    form solves one [ways*shots, ways*shots] system per task, whatever the size of the features.
+    The outputs have no bias: a bias that is the same for all classes does not change the softmax.
 
     References
     ----------
@@ -41,7 +41,7 @@ class Ridge(MetaLearner):
 
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         targets = 2.0 * one_hot(labels, ways, support) - 1.0
-        # Least squares with a weight for each row; it is 1 where all classes have as many rows.
+        # Weighted least squares. All weights are 1 if all classes have the same number of rows.
         weight = (len(labels) * class_shares(labels, ways, support)).sqrt().unsqueeze(1)
         strength = self.log_strength.exp()
         predicted = ridge_predictions(weight * support, weight * targets, query, strength)

@@ -1,4 +1,4 @@
-"""Wider tasks in training: a query must also be told from the classes of other tasks."""
+"""Wider tasks in training: a query also competes with the classes of other tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def circle(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Which tasks each task is put together with.
+    """The tasks that each task is combined with.
 
-    Gives `order` [T, T], in each row a task itself and then those after it in a circle, and `near`
-    [T, T], whether a task of that order is of the same group. `groups` holds a number per task.
+    Returns `order` [T, T]: each row has the task itself, then those after it in a circle. And
+    `near` [T, T]: True if that task is in the same group. `groups` holds a number per task.
 
     Examples
     --------
@@ -26,9 +26,9 @@ def circle(groups: Tensor) -> tuple[Tensor, Tensor]:
 def with_other_classes(
     support: Tensor, labels: Tensor, ways: int, order: Tensor, near: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Support features [T, n, D] with those of all tasks behind, [T, T*n, D], and their labels.
+    """Support features [T, n, D] followed by those of all tasks, [T, T*n, D], and their labels.
 
-    Rows of another group are zeros. A task's own classes keep their numbers.
+    Rows of other groups are zeros. A task's own classes keep their numbers.
     """
     rows = support[order] * near[:, :, None, None]
     first = ways * torch.arange(len(order), device=labels.device)

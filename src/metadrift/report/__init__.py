@@ -1,1 +1,1 @@
-"""What came out: one self-contained page, figures and tables for papers, and the live view."""
+"""Reports: one self-contained page, and figures and tables for papers."""

@@ -1,4 +1,4 @@
-"""What a chart shows, apart from how it is drawn: as SVG in the page, and as files for papers.
+"""The content of charts. `svg.py` draws them for the page, `figures.py` for papers.
 
 Colours are names: `m0`, `m1`, ... for methods, `d0`, `d1`, ... for domains, `ink` and `muted` for
 the rest. The page has two values for each, light and dark.
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["%", "points", ""]
-METHODS, DOMAINS = 10, 10  # how many colours there are; after the last comes the first again
+METHODS, DOMAINS = 10, 10  # the number of colours; after the last one they repeat
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line; with several seeds also the band from the lowest to the highest."""
+    """A line. With several seeds also a band from the lowest to the highest value."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
     colour: str
     variant: int | None = None
-    """What the page hides it by; None is never hidden."""
+    """The variant's key: the page hides elements by it. None: never hidden."""
     dashed: bool = False
     dots: bool = False
     low: Sequence[float | None] = ()
@@ -32,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at a step."""
+    """An event at a step."""
 
     x: float
     kind: Literal["change", "alarm"]
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Chart:
-    """What every chart has: a file name, a title, and the variant that it shows, if only one."""
+    """Common to all charts: a file name, a title, and the variant if it shows only one."""
 
     slug: str
     title: str
@@ -69,9 +69,9 @@ class LineChart(Chart):
     marks: Sequence[Mark] = ()
     spans: Sequence[Span] = ()
     steps: float | None = None
-    """Where the x axis ends; by default where the data do."""
+    """End of the x axis; by default the end of the data."""
     from_zero: bool = True
-    """Whether the y axis begins at 0, where it has no unit."""
+    """Whether a y axis without a unit begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class StackChart(Chart):
     """Shares of a whole over the steps."""
 
     whole: str
-    """What the shares are of: memory, or draws."""
+    """The whole that is shared: memory, or draws."""
     x: Sequence[float]
     layers: Sequence[Series]
     spans: Sequence[Span]
@@ -88,7 +88,7 @@ class StackChart(Chart):
 
 @dataclass(frozen=True)
 class Dot:
-    """A value with its interval, and the single values that it is the mean of."""
+    """A mean with its interval, and the single values."""
 
     name: str
     value: float
@@ -127,7 +127,7 @@ class Ribbon:
 
 
 def shown(value: float | None, unit: Unit) -> str:
-    """A value as people read it.
+    """A value as text.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def shown(value: float | None, unit: Unit) -> str:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high, at most so many.
+    """Round numbers from low to high, at most `most`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any
 
 from metadrift.storage.files import write_atomically
 
-# Format, and what keeps dates and program names out, so that the same data give the same bytes.
+# Per format, the metadata to leave out (dates, program names): the same data give the same bytes.
 FORMATS: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -25,13 +25,13 @@ def figure_files(stem: Path) -> list[Path]:
 
 @contextmanager
 def figure(stem: Path, size: tuple[float, float], title: str) -> Iterator[Any]:
-    """Axes to draw into; at the end the figure is written to `figure_files(stem)`."""
+    """Axes to draw into. At the end the figure is written to `figure_files(stem)`."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     style: dict[Any, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
-    # Names are text, never mathematics. SVG and PDF keep them as text that can be searched;
-    # publishers refuse PDF's default fonts (Type 3).
+    # Names are text, never mathematics. SVG and PDF keep them searchable. PDF's default fonts
+    # (Type 3) are replaced, as publishers refuse them.
     style |= {"text.parse_math": False, "svg.fonttype": "none", "pdf.fonttype": 42}
     with rc_context(style | {"svg.hashsalt": "metadrift"}):
         made = Figure(figsize=size, layout="constrained")

@@ -45,7 +45,7 @@ class Example:
 
 
 def examples_of(run: RunData) -> list[Example]:
-    """The first evaluation task of every domain, answered by the last checkpoint's learner.
+    """The first evaluation task of every domain, with the last checkpoint's predictions.
 
     Empty without a checkpoint, or when the packs are gone.
     """

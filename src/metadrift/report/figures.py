@@ -24,7 +24,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 
 def write_figures(subject: Subject, folder: Path) -> list[Path]:
-    """Write all files into the folder; with several learners or shots, one folder for each."""
+    """Write all files into the folder. Several learners or shots get one folder each."""
     written: list[Path] = []
     for group in subject.groups:
         home = folder / f"{group.learner}-{group.shots}shot" if len(subject.groups) > 1 else folder
@@ -39,7 +39,7 @@ def write_figures(subject: Subject, folder: Path) -> list[Path]:
 
 
 def _named(group: Group) -> list[tuple[str, Chart]]:
-    """Every chart with its file name; no two are the same."""
+    """Every chart with its file name. All names are different."""
     charts = accuracy_dots(group) + [c for section in sections_of(group) for c in section.charts]
     names: list[str] = []
     for chart in charts:
@@ -145,12 +145,12 @@ def _ribbon(axes: Any, chart: RibbonChart) -> None:
 
 
 def _legend_beside(axes: Any, handles: Any, labels: Any) -> None:
-    """To the right of the axes, where it covers nothing."""
+    """Put the legend to the right of the axes, where it covers nothing."""
     axes.legend(handles, labels, frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _shade(axes: Any, spans: Any) -> None:
-    """The stays of one domain in full height, those of several as a strip at the bottom."""
+    """Shade the stays: in full height for one domain, as a strip at the bottom for several."""
     top = 1.0 if len({span.name for span in spans}) == 1 else 0.03
     span: Span
     for span in spans:

@@ -1,4 +1,4 @@
-"""The plane of an SVG chart: data to pixels, axes, marks, and the <svg> around it all."""
+"""The frame of an SVG chart: scales, axes, marks, and the <svg> element."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Frame:
         self._elements.append(pattern.format(tag, _attributes(attributes), inside))
 
     def open_group(self, **attributes: object) -> None:
-        """What is added from here to `close_group` belongs together."""
+        """Begin a group: it holds all elements until `close_group`."""
         self._elements.append(Markup("<g {}>").format(_attributes(attributes)))
 
     def close_group(self) -> None:
@@ -98,7 +98,7 @@ class Frame:
                 self.alarm(self.x(mark.x), self.top, mark.text)
 
     def alarm(self, x: float, y: float, tip: str, way: int = 1) -> None:
-        """A triangle that points down to its place, or up with `way` -1."""
+        """A triangle with its tip at the point, from above; from below with `way` -1."""
         shape = f"M{x - 5} {y - 3 * way}H{x + 5}L{x} {y + 6 * way}Z"
         self.element("path", class_="alarm", d=shape, data_tip=tip)
 

@@ -1,4 +1,4 @@
-"""What the charts of a report share: spans, colours, and the mean line over seeds."""
+"""Shared by the charts of a report: spans, colours, and mean lines over seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metadrift.report.thinning import averaged
 
 
 def curves(group: Group, key: str) -> list[Series]:
-    """A number of the metrics along the stream, one line per variant."""
+    """One metric along the stream, one line per variant."""
     lines = []
     for variant in group.variants:
         seeds = [
@@ -26,7 +26,7 @@ def curves(group: Group, key: str) -> list[Series]:
 def over_seeds(
     variant: Variant, seeds: list[dict[int, float]], dots: bool = False
 ) -> Series | None:
-    """The mean over the seeds that have values, at the steps that all of these have."""
+    """The mean over the seeds that have values, at the steps they have in common."""
     known = [seed for seed in seeds if seed]
     steps = common_steps(known)
     if not steps:
@@ -57,7 +57,7 @@ def true_spans(group: Group) -> list[Span]:
 
 
 def latent_spans(group: Group, run: RunData) -> list[Span]:
-    """The latent domains that a run found, each in the colour of the true domain it mostly is."""
+    """The latent domains of a run. Each has the colour of the true domain of most of its steps."""
     colour = domain_colours(group)
     starts = [0, *(int(change["started_at"]) for change in run.happened("change"))]
     spans = []

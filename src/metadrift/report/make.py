@@ -1,4 +1,4 @@
-"""The page of a folder, and its figures: read, draw, write."""
+"""Make the page of a folder, and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page: nothing is fetched, every name is escaped."""
+"""The report as one HTML page. It loads nothing from elsewhere and escapes every name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from metadrift.runs.config import describe_fresh, to_toml
 from metadrift.storage.files import write_atomically
 
 WIDE = ("statistic-", "stream", "domains")
-"""Charts as wide as the page, by how their names begin."""
+"""Prefixes of the names of charts that are as wide as the page."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Pictures:
 
 
 def write_page(subject: Subject, file: Path, pictures: list[Pictures] | None = None) -> None:
-    """Render and write the page, whole or not at all."""
+    """Render the page and write it atomically."""
     write_atomically(file, render(subject, pictures or []))
 
 

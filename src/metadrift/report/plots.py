@@ -1,4 +1,4 @@
-"""From the runs of a group to its charts. What was not recorded gives no chart."""
+"""The charts of a group of runs. A number that was not recorded has no chart."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def accuracy_over_time(group: Group) -> list[Chart]:
 
 
 def stream_ribbon(group: Group) -> list[Chart]:
-    """The true domains along the stream, and below them the latent domains of each run."""
+    """The true domains along the stream, above the latent domains of each run."""
     if not group.stays:
         return []
     rows = [Ribbon("true domains", true_spans(group))]
@@ -83,7 +83,7 @@ def learning_curves(group: Group) -> list[Chart]:
 
 
 def _detecting(group: Group) -> list[tuple[Variant, RunData]]:
-    """The runs whose method watches for changes."""
+    """The runs whose method detects changes."""
     return [
         (variant, run)
         for variant in group.variants

@@ -1,4 +1,4 @@
-"""The charts about memory and replay: what is kept, what is drawn, how steady that is."""
+"""Charts of memory and replay: contents, draws, and the variance of the replay gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Layer = tuple[str, str, Sequence[float]]  # name, colour, and share at each step
 
 
 def memory_over_time(group: Group) -> list[Chart]:
-    """What the memory holds, by true domain, mean over the seeds; one chart per variant."""
+    """The memory's contents by true domain, mean over the seeds; one chart per variant."""
     charts: list[Chart] = []
     colour = domain_colours(group)
     for variant in group.variants:
@@ -45,7 +45,7 @@ def memory_over_time(group: Group) -> list[Chart]:
 
 
 def replay_variance(group: Group) -> list[Chart]:
-    """The variance of the replay gradient, PETS over uniform: its own estimate, and measured."""
+    """The variance of the replay gradient, PETS over uniform: estimated by PETS, and measured."""
     found = [
         ("estimated", "Estimated by the sampler itself", curves(group, "variance_ratio")),
         ("measured", "Measured with exact gradients", _measured(group, "pets")),
@@ -60,7 +60,7 @@ def replay_variance(group: Group) -> list[Chart]:
 
 
 def sampling_over_time(group: Group) -> list[Chart]:
-    """How likely each latent domain is at the next draw; one chart per run that has several."""
+    """The probability of each latent domain at the next draw; one chart per run with several."""
     charts: list[Chart] = []
     for variant in group.variants:
         for run in variant.runs:

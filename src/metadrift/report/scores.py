@@ -47,8 +47,8 @@ def domain_dots(group: Group) -> list[Chart]:
 def accuracy_dot(variant: Variant, domain: str | None = None) -> Dot:
     """A variant's accuracy with its interval: over seeds, or over test tasks in a single run.
 
-    While only one of several seeds is finished there is no interval, so that the two kinds never
-    stand side by side.
+    While only one of several seeds is finished there is no interval, so the two kinds are never
+    shown together.
     """
     assert variant.row is not None
     cell = variant.row["accuracy"] if domain is None else variant.row["per_domain"][domain]

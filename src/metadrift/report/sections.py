@@ -1,4 +1,4 @@
-"""The sections of a report that are charts, in order, with the words above them."""
+"""The sections of a report that show charts, in order, with their headings and introductions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metadrift.report.subject import Group
 
 @dataclass(frozen=True)
 class Section:
-    """A section that has something to show."""
+    """A section with its charts; there is none without charts."""
 
     slug: str
     heading: str
@@ -21,7 +21,7 @@ class Section:
 
 
 def sections_of(group: Group) -> list[Section]:
-    """What was recorded, section by section."""
+    """The sections that have charts."""
     found = [Section(slug, heading, words, make(group)) for slug, heading, words, make in SECTIONS]
     return [section for section in found if section.charts]
 

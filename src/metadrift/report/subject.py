@@ -1,4 +1,4 @@
-"""What a report is about: a run or a comparison, read from its folder, finished or not."""
+"""The subject of a report: a run or a comparison, read from its folder, finished or not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunData:
     segments: list[tuple[str, int]]
     """Domain and steps of each stay; empty when the benchmark's file is gone."""
     damaged: list[str] = field(default_factory=list)
-    """What is wrong with the lines that were left out."""
+    """Why some lines were left out."""
 
     @property
     def steps(self) -> int:
@@ -68,7 +68,7 @@ class Variant:
     """One row of a table: a method or a variant of one, with one run per seed."""
 
     key: int
-    """Its number among the variants: it sets the colour, and the page hides the variant by it."""
+    """Its number among the variants. It sets the colour, and the page uses it to hide rows."""
     name: str
     runs: list[RunData]
     row: dict[str, Any] | None
@@ -85,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Group:
-    """The variants of one learner and one number of shots: these may be compared."""
+    """The variants of one learner and one number of shots, which can be compared."""
 
     learner: str
     shots: int
@@ -134,7 +134,7 @@ class Subject:
 
 
 def read_subject(folder: Path) -> Subject:
-    """Read the folder of a run or of a comparison, whichever it is."""
+    """Read the folder of a run or of a comparison."""
     if (folder / "grid.json").is_file():
         return _comparison(folder)
     if (folder / "config.toml").is_file():
@@ -149,7 +149,7 @@ def read_subject(folder: Path) -> Subject:
 
 
 def read_run(folder: Path, config: RunConfig) -> RunData:
-    """Read what is there of a run; one that has not begun has no folder yet."""
+    """Read a run as far as it exists. A run that has not begun has no folder yet."""
     file = folder / "summary.json"
     summary = read_json(file) if file.is_file() else None
     damaged: list[str] = []
@@ -187,7 +187,7 @@ def _comparison(folder: Path) -> Subject:
 
 
 def _row_of(summary: dict[str, Any]) -> dict[str, Any]:
-    """A finished run as a row of a comparison; its intervals are over test tasks."""
+    """A finished run as a row of a comparison. Its intervals are over test tasks."""
     return {
         "seeds": [summary["seed"]],
         "accuracy": summary["accuracy"],

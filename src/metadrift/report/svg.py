@@ -156,7 +156,7 @@ def _ribbon(chart: RibbonChart, width: int) -> Markup:
 
 
 def _variant(key: int | None) -> str:
-    """What the page hides an element by; an empty text is never hidden."""
+    """The key by which the page hides an element. Empty: never hidden."""
     return "" if key is None else str(key)
 
 
@@ -175,7 +175,7 @@ def _area(
 
 
 def _hover(series: Sequence[Any], unit: Unit) -> dict[str, Any]:
-    """What the pointer reads off: names, colours, and the values already as text."""
+    """Data for the tooltip: names, colours, and the values as text."""
     return {
         "series": [
             {
@@ -191,7 +191,7 @@ def _hover(series: Sequence[Any], unit: Unit) -> dict[str, Any]:
 
 
 def _path(frame: Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
-    """A line through the points; a missing value leaves a gap."""
+    """A line through the points, with a gap at a missing value."""
     pieces, pen = [], "M"
     for x, y in zip(xs, ys, strict=True):
         if y is None:
@@ -203,7 +203,7 @@ def _path(frame: Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
 
 
 def _short(name: str, room: float) -> str:
-    """A name that fits; the mark of an oracle or a bound is never what is cut off."""
+    """A name cut to fit. The mark of an oracle or a bound is kept."""
     most = max(14, int(room / 6.2))
     if len(name) <= most:
         return name

@@ -1,4 +1,4 @@
-"""The tables of a group, and the same as Markdown, LaTeX and CSV."""
+"""The tables of a group, also as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from metadrift.report.subject import Group, Variant
 
 @dataclass(frozen=True)
 class Cell:
-    """The text that people read; for machines the number behind it, with its interval."""
+    """A text to show, and the number behind it with its interval."""
 
     text: str
     value: float | None = None
@@ -38,7 +38,7 @@ class Table:
     columns: list[str]
     rows: list[list[Cell]]
     variants: list[int]
-    """The variant of each row; the page hides the row by it."""
+    """The variant of each row, by which the page hides it."""
 
 
 def tables_of(group: Group) -> list[Table]:
@@ -93,7 +93,7 @@ def comma_separated(table: Table) -> str:
 
 
 def _aligned(rows: list[dict[str, Cell]]) -> tuple[list[str], list[list[Cell]]]:
-    """Columns and rows. The longest row sets the order, and empty columns are left out."""
+    """Columns and rows. The longest row sets the order. Empty columns are left out."""
     fullest = max(rows, key=len)
     names = list(dict.fromkeys([*fullest, *(name for row in rows for name in row)]))
     names = [name for name in names if any(row.get(name, Cell("")).text for row in rows)]

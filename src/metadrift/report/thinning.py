@@ -24,7 +24,7 @@ def averaged(x: Sequence[float], y: Sequence[float | None], most: int = 240) -> 
 
 
 def peaks_kept(x: Sequence[float], y: Sequence[float | None], most: int = 480) -> Points:
-    """The lowest and the highest of neighbours, so that a short peak stays as high as it is.
+    """The lowest and the highest of neighbours, so that short peaks keep their height.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from metadrift.storage.files import write_atomically, write_json
 
 
 def write_trace(trace: Trace, result: dict[str, Any], out: Path, name: str) -> list[Path]:
-    """Write the charts, trace.csv (a row per step) and changes.json; gives their paths."""
+    """Write the charts, trace.csv (a row per step) and changes.json. Returns their paths."""
     table = io.StringIO(newline="")
     writer = csv.writer(table)
     writer.writerow(["step", "statistic", "threshold"])

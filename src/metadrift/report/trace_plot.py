@@ -1,4 +1,4 @@
-"""The picture of a detection: statistic and threshold, the alarms, and where changes began."""
+"""The chart of a detection: statistic, threshold, alarms, and the start of each change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_POINTS = 4000
 def draw_trace(trace: Trace, stem: Path, title: str) -> list[Path]:
     """Write STEM.png, STEM.svg and STEM.pdf.
 
-    A long stream is thinned; its peaks stay.
+    A long stream is thinned without losing its peaks.
     """
     try:
         with figure(stem, (8.0, 3.2), title) as axes:
