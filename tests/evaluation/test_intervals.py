@@ -43,5 +43,5 @@ def test_pairing_removes_what_the_seeds_have_in_common():
 def test_values_that_cannot_be_paired_are_refused():
     with pytest.raises(UsageError, match="cannot be paired"):
         paired_difference([0.1, 0.2], [0.1])
-    with pytest.raises(UsageError, match="no seed"):
+    with pytest.raises(UsageError, match="there is no value"):
         over_seeds([])
