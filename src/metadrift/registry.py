@@ -3,8 +3,8 @@
 A name is one of the list below, the name of an entry point in the group `metadrift.KIND` of an
 installed package, or a reference to code: `package.module:Name` or `path/to/file.py:Name`.
 
-Code is loaded by reference only if the user named it: `allow` is told every reference that stands
-on the command line. What stands in a file or in a run's folder is never enough.
+Code is loaded by reference only if the user named it: `allow` gets every reference on the command
+line. A reference in a file or in a run's folder is not enough.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
 _REFERENCE = re.compile(r"(?P<home>(.*\.py)|([^\W\d]\w*(\.[^\W\d]\w*)*)):(?P<name>[^\W\d]\w*)")
 
 _allowed: dict[str, str] = {}  # a reference with its whole path -> the reference to load
-_loaded: dict[str, str] = {}  # what was loaded from outside of this package -> sha256 of its file
+_loaded: dict[str, str] = {}  # code loaded from outside this package -> sha256 of its file
 
 
 def built_in(kind: Kind) -> tuple[str, ...]:
-    """The names of this package."""
+    """The built-in names."""
     return tuple(_BUILT_IN[kind])
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """The names of this package and of installed ones."""
+    """The names of this package and of installed plug-ins."""
     return (*_BUILT_IN[kind], *_installed(kind))
 
 
@@ -103,7 +103,7 @@ def check(kind: Kind, word: str, also: Iterable[str] = ()) -> None:
 
 
 def allow(*words: str) -> None:
-    """Take note of the references among the words that a user has typed."""
+    """Allow the references among the words that a user typed."""
     for word in words:
         for text in (word, word.partition("=")[2]):
             if is_reference(text):
@@ -111,12 +111,12 @@ def allow(*words: str) -> None:
 
 
 def allowed() -> list[str]:
-    """The references that the user has named, for processes that do a part of the work."""
+    """The references that the user named, to pass on to worker processes."""
     return list(_allowed)
 
 
 def whole(word: str) -> str:
-    """A reference that holds in any folder: with the whole path of its file."""
+    """A reference with the absolute path of its file, valid in any folder."""
     home, _, name = word.rpartition(":")
     return f"{Path(home).resolve()}:{name}" if is_reference(word) and home.endswith(".py") else word
 
@@ -131,7 +131,7 @@ def find(kind: Kind, word: str) -> Any:
         entry = _installed(kind)[word]
         return _noted(word, _attribute(word, importlib.import_module(entry.module), entry.attr))
     asked = whole(word)
-    # A file that has moved is the same to us if the user names it in its new place.
+    # A file may have moved: it is enough that the user names it in its new place.
     same = [known for known in _allowed if Path(known).name == Path(asked).name]
     if asked not in _allowed and not same:
         raise UsageError(
@@ -145,7 +145,7 @@ def find(kind: Kind, word: str) -> Any:
 
 
 def own_options(kind: type, table: Mapping[str, Any]) -> Any:
-    """The `Options` dataclass of a plug-in, from its fields in a table; None where it has none."""
+    """The `Options` dataclass of a plug-in, from its fields in a table; None if it has none."""
     own: Any = getattr(kind, "Options", None)
     if own is None:
         return None
@@ -193,7 +193,7 @@ def _import(word: str, module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and not module.startswith(error.name):
-            raise  # the module is there and needs another one that is not
+            raise  # the module exists, but one that it imports does not
         raise UsageError(f"{word}: there is no module {module!r}") from None
 
 
@@ -204,7 +204,7 @@ def _module_of(file: Path) -> Any:
     if not file.is_file() or spec is None or spec.loader is None:
         raise UsageError(f"there is no file {file}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 

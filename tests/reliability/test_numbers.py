@@ -66,7 +66,7 @@ def test_an_infinite_gradient_stops_the_run_and_leaves_the_weights(method, confi
     said, before, after = run_to_the_error(config, tmp_path / "run", 5, infinite_gradients)
     # MER reads its numbers after all of its inner steps, the later ones from ruined weights.
     assert ("the loss became nan" if method == "mer" else "a gradient became") in said
-    assert "at step 5 with learning rate 0.001; the weights were not touched" in said
+    assert "at step 5 with learning rate 0.001; the weights were not changed" in said
     assert f"the last good checkpoint is {tmp_path / 'run' / 'checkpoints' / 'step-3'}" in said
     assert same(before, after)
 

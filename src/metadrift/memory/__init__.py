@@ -1,4 +1,4 @@
-"""What is kept of the stream: storage (`Buffer`) and policies (`Memory`) for a fixed budget."""
+"""Memory of the stream with a fixed budget: storage (`Buffer`) and policies (`Memory`)."""
 
 from metadrift.memory.arrival import Arrival
 from metadrift.memory.base import Memory

@@ -1,4 +1,4 @@
-"""What a memory is shown of an arriving batch."""
+"""The value that a memory receives for each arriving batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from metadrift.tasks import TaskBatch
 
 @dataclass(frozen=True)
 class Arrival:
-    """One arriving batch of tasks, with what training on it measured.
+    """One arriving batch of tasks, with the measurements of its training step.
 
     Parameters
     ----------
     tasks
-        The batch as it arrived. This is what is stored.
+        The batch as it arrived. Memory stores this form.
     label
         Its latent domain; 0 in methods that have none.
     importance
         How hard it is: a finite number of at least 0.
     logits
-        Query logits [T, ways*queries, ways]; a buffer that keeps logits keeps them.
+        Query logits [T, ways*queries, ways], for a buffer that keeps logits.
     similarity
         The largest cosine of its gradient with those of some stored batches, for GSS.
     """

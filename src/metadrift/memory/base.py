@@ -1,4 +1,4 @@
-"""What every memory shares: slots with a label and a step, grouped by label."""
+"""The base class of all memories: slots with a label and a step, grouped by label."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from metadrift.memory.buffer import Buffer
 
 
 class Memory(ABC):
-    """A policy for a Buffer: what comes in, and what goes out for it.
+    """A policy for a Buffer: which batches enter, and which ones leave.
 
-    A policy writes one method, `admit`. Grouping slots by label costs O(1) per offer: a label's
-    slots are a list, and a leaving slot changes places with the last one.
+    A policy implements one method, `admit`. Grouping slots by label takes O(1) per offer: a label's
+    slots are a list, and a leaving slot swaps places with the last one.
 
     Parameters
     ----------
     buffer
-        Where the batches lie.
+        The storage of the batches.
     rng
-        All of the policy's random choices; its state is saved with the memory.
+        The generator of all random choices. Its state is saved with the memory.
 
     Attributes
     ----------
     steps
-        How many batches were offered. The first one arrives at step 0.
+        The number of batches offered. The first one arrives at step 0.
     label, step
         For each slot: its latent domain, and the step it arrived at.
     replaced, refused
-        How many batches a full memory took in place of another, and how many it did not take.
+        The number of batches that a full memory took in place of another, and that it refused.
     """
 
     def __init__(self, buffer: Buffer, rng: np.random.Generator) -> None:
@@ -52,7 +52,7 @@ class Memory(ABC):
         """The slot that the arriving batch takes (`len(self)` is the free one), or None."""
 
     def __len__(self) -> int:
-        """How many batches are stored."""
+        """The number of stored batches."""
         return self.buffer.filled
 
     @property
@@ -60,7 +60,7 @@ class Memory(ABC):
         return len(self) == self.capacity
 
     def offer(self, arrival: Arrival) -> int | None:
-        """Show the memory the batch that has just arrived: the slot it was admitted to, or None."""
+        """Offer the batch that has just arrived. Returns its slot, or None if it was refused."""
         if not (math.isfinite(arrival.importance) and arrival.importance >= 0):
             raise MetadriftError(
                 f"the importance of the batch of step {self.steps} is {arrival.importance}; it "
@@ -80,7 +80,7 @@ class Memory(ABC):
         return slot
 
     def observe(self, label: int, importance: float) -> None:  # noqa: B027
-        """A stored batch of this cluster was measured again; most policies ignore that."""
+        """Receive a new measurement of a stored batch of this cluster. Most policies ignore it."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -91,7 +91,7 @@ class Memory(ABC):
     def relabel(self, since_step: int, label: int) -> int:
         """Give the label to all stored batches that arrived at `since_step` or later.
 
-        A change is noticed some steps after it happened. Returns how many changed their label.
+        A change is detected some steps after it happened. Returns the number of changed labels.
         """
         n = len(self)
         late = np.flatnonzero((self.step[:n] >= since_step) & (self.label[:n] != label))
@@ -117,7 +117,7 @@ class Memory(ABC):
             "replaced": self.replaced,
             "refused": self.refused,
             "step": self.step[:n].copy(),
-            # The order inside the lists is kept: random picks index into them.
+            # Keep the order inside the lists: random picks index into them.
             "cluster_labels": np.array(list(self._slots), np.int64),
             "cluster_sizes": np.array([len(s) for s in self._slots.values()], np.int64),
             "cluster_slots": np.array([i for s in self._slots.values() for i in s], np.int64),

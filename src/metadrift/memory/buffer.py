@@ -1,4 +1,4 @@
-"""Where stored batches of tasks lie: one preallocated block of bytes, in memory or in a file."""
+"""Storage for batches of tasks: one preallocated block of bytes, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _FLOAT16_MAX = float(np.finfo(np.float16).max)
 class Buffer:
     """Storage only: slots that each hold one arriving batch of T tasks.
 
-    Slots are filled in order (0, 1, 2, ...) and are overwritten after that, never emptied.
+    Slots are filled in order (0, 1, 2, ...). After that they are overwritten, never emptied.
 
     Parameters
     ----------
     capacity
-        How many batches it can hold.
+        The number of batches it can hold.
     tasks, geometry, channels, image_size
-        What a batch is: uint8 [tasks, ways*(shots+queries), channels, image_size, image_size].
+        The shape of a batch: uint8 [tasks, ways*(shots+queries), channels, image_size, image_size].
     file
-        Keep the images in this memory-mapped file instead of in memory; it is made anew.
+        Keep the images in this memory-mapped file instead of in memory. It is overwritten.
     logits
         Also keep the query logits of each batch, float16 [tasks, ways*queries, ways], for dark
         replay.
@@ -93,7 +93,7 @@ class Buffer:
         if self._logits is not None:
             self._has_logits[slot] = logits is not None
             if logits is not None:
-                # No prediction depends on a row's mean; without it float16 keeps what matters.
+                # No prediction depends on a row's mean. Without it float16 is precise enough.
                 centred = logits.detach().float() - logits.detach().float().mean(-1, keepdim=True)
                 self._logits[slot] = centred.clamp(-_FLOAT16_MAX, _FLOAT16_MAX).cpu().numpy()
         self.filled = max(self.filled, slot + 1)
@@ -107,8 +107,8 @@ class Buffer:
         )
 
     def get_logits(self, slots: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The logits kept for several slots: float32 [len(slots)*T, ways*queries, ways], each row
-        less its mean, and which tasks have any: bool [len(slots)*T]."""
+        """The logits of several slots: float32 [len(slots)*T, ways*queries, ways], each row minus
+        its mean, and whether a task has logits: bool [len(slots)*T]."""
         if self._logits is None:
             raise UsageError("this memory keeps no logits; make its Buffer with logits=True")
         index = self._index(slots)

@@ -19,19 +19,19 @@ class GSSMemory(Memory):
 
     The arriving batch has the score c = 1 + its similarity: the largest cosine of its gradient
     with those of the stored batches that `draw_compared` names, all at the present weights (.1
-    for the first batch). While there is room it is stored with its score. Then a stored batch i is
-    drawn with probability C_i / sum C and is replaced with probability C_i / (C_i + c). Drawing i
-    reads the n scores; nothing else grows with n.
+    for the first batch). While there is room it is stored with its score. After that, a stored
+    batch i is drawn with probability C_i / sum C and replaced with probability C_i / (C_i + c).
+    Drawing i reads the n scores; no other cost grows with n.
 
     Parameters
     ----------
     gate
         "original" considers a batch for a full memory only if c < 1. Between tasks of one domain
         the largest of 10 cosines is hardly ever negative, so this freezes the memory. "relative"
-        asks instead that c < C_i: what comes in is less like the others than what goes out was.
-        "none" lets every batch try, and the newest domain takes over.
+        requires c < C_i instead: the new batch is less similar to others than the one it replaces.
+        "none" considers every batch; the newest domain then fills the memory.
     compared
-        How many stored batches an arriving one is compared with.
+        The number of stored batches to compare an arriving one with.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which latent domain each arriving batch belongs to, as far as is known by now."""
+"""The latent domain of every arriving batch, as far as it is known by now."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 class LabelHistory:
     """The label of every arrival so far, and N_i: how many arrivals label i has.
 
-    Labels change rarely, so the history is a list of runs, (first step, label): its size grows with
-    the number of changes and not with the stream. A change may be dated back any number of steps.
+    Labels change rarely, so the history is a list of runs, (first step, label). Its size grows with
+    the number of changes, not with the stream. A change may be dated back any number of steps.
 
     Attributes
     ----------
@@ -34,12 +34,12 @@ class LabelHistory:
         self._runs: list[tuple[int, int]] = []
 
     def arrive(self, label: int) -> None:
-        """One more batch of this label; a new label opens a cluster."""
+        """Count one more batch of this label. A new label opens a cluster."""
         self._append(self.steps, self.steps + 1, label)
         self.steps += 1
 
     def relabel(self, since_step: int, label: int) -> None:
-        """All batches since this step belong to `label`, as if it had been known at once."""
+        """Give `label` to all batches since this step."""
         since_step, end = max(since_step, 0), self.steps
         while end > since_step:
             first, old = self._runs.pop()

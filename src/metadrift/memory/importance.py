@@ -1,4 +1,4 @@
-"""How hard the stored batches of each latent domain are now."""
+"""The current difficulty of each latent domain's stored batches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 
 class ClusterImportance:
-    """Of each cluster: the root of a moving average of its stored batches' squared importance.
+    """For each cluster, the root of a moving average of its stored batches' squared importance.
 
-    Squares, because variances add up from them: see PETS.
+    Squares, because a variance is a sum of squares: see PETS.
 
     Parameters
     ----------
     rate
-        Of the moving average.
+        The rate of the moving average.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class ClusterImportance:
     >>> norms.of([0, 1]).tolist()
     [3.0, 5.0]
 
-    A cluster that was never observed counts as the mean of the others.
+    A cluster that was never observed gets the mean of the others.
 
     >>> norms.of([0, 1, 2]).tolist()
     [3.0, 5.0, 4.0]
@@ -38,12 +38,12 @@ class ClusterImportance:
         self._squares: dict[int, float] = {}
 
     def observe(self, label: int, importance: float) -> None:
-        """A stored batch of this cluster has this importance now."""
+        """Add a measurement of a stored batch of this cluster."""
         before = self._squares.get(label, importance**2)
         self._squares[label] = before + self.rate * (importance**2 - before)
 
     def of(self, labels: Sequence[int]) -> NDArray[np.float64]:
-        """The importance of these clusters, [len(labels)]; 1 for all when none is known."""
+        """The importance of these clusters, [len(labels)]; all 1 if none is known."""
         roots = np.sqrt([self._squares.get(label, np.nan) for label in labels])
         known = roots[~np.isnan(roots)]
         return np.where(np.isnan(roots), known.mean() if len(known) else 1.0, roots)

@@ -16,10 +16,10 @@ _SMALLEST_WEIGHT = 1e-12
 
 
 class LossAwareMemory(Memory):
-    """Weighted reservoir sampling: the harder a batch was, the likelier it is stored.
+    """Weighted reservoir sampling: harder batches are more likely to be stored.
 
-    Algorithm A-Res: a batch of importance w draws u from (0, 1) and gets the key u^(1/w); the n
-    largest keys stay. A heap makes this O(log n) per offer. Labels decide nothing.
+    Algorithm A-Res: a batch of importance w draws u from (0, 1) and gets the key u^(1/w). The n
+    largest keys stay. With a heap this takes O(log n) per offer. Labels have no effect.
 
     Examples
     --------

@@ -14,23 +14,23 @@ from metadrift.memory.buffer import Buffer
 from metadrift.memory.history import LabelHistory
 from metadrift.memory.importance import ClusterImportance
 
-# Quotas are sums of floats: 100 places may come out as 99.99999999999999.
+# Quotas are sums of floats: 100 places may become 99.99999999999999.
 _ROUNDING = 1e-9
 
 
 class M2D3Memory(Memory):
-    """A memory shared out among latent domains, by number and by difficulty.
+    """A memory divided among latent domains, by number and by difficulty.
 
-    Cluster i holds n_i of the n places, N_i of its batches have arrived, and I_i is how hard its
-    stored batches are now (`ClusterImportance`, fed by `observe`). There are L clusters: those
-    with a stored batch, and the arriving one.
+    Cluster i holds n_i of the n places. N_i of its batches have arrived. I_i is the current
+    difficulty of its stored batches (`ClusterImportance`, updated by `observe`). There are L
+    clusters: those with a stored batch, and that of the arriving batch.
 
     Default mode. Cluster i has the quota q_i = n [kappa/L + (1-kappa) I_i^beta / sum_j I_j^beta].
-    A batch of cluster c that finds no free place is inserted while n_c + 1 <= q_c, and a random
-    batch of the cluster most over its quota leaves. Otherwise it replaces a random batch of its
-    own cluster with probability n_c/N_c, so that what stays is a uniform sample of the domain. A
-    cluster without a place gets one even if its quota is below 1. A closed cluster never falls
-    below min(n_i when it closed, floor(kappa n/L)).
+    If the memory is full, a batch of cluster c enters while n_c + 1 <= q_c, and a random batch of
+    the cluster most above its quota leaves. Otherwise it replaces a random batch of its own cluster
+    with probability n_c/N_c, so the stored batches are a uniform sample of the domain. A cluster
+    without a place gets one even if its quota is below 1. A closed cluster never falls below
+    min(n_i when it closed, floor(kappa n/L)).
 
     Paper mode. Algorithm 2 as printed: the batch enters a full memory with probability
     P_in = sigmoid(S_new - S_mem), S_new = (1 - n_c/n) I_t, S_mem = (n_c/n) M_s,
@@ -45,12 +45,12 @@ class M2D3Memory(Memory):
     Parameters
     ----------
     beta
-        How much difficulty counts; 0 shares memory out equally. With true labels that is the
+        The weight of difficulty. 0 divides memory equally; with true labels that is the
         class-balanced reservoir.
     kappa
-        The part of memory that is shared out equally whatever the difficulty.
+        The part of memory that is divided equally, whatever the difficulty.
     rate
-        Of the moving averages I_i; by default .02, and .1 in paper mode.
+        The rate of the moving averages I_i; by default .02, and .1 in paper mode.
 
     Examples
     --------

@@ -9,8 +9,8 @@ from metadrift.memory.base import Memory
 class ReservoirMemory(Memory):
     """Vitter's algorithm R: after N batches each one is stored with the same probability n/N.
 
-    The batch of step t takes place j, drawn uniformly from 0..t, if there is such a place.
-    Labels are kept but decide nothing.
+    The batch of step t takes place j, drawn uniformly from 0..t, if that place exists. Labels are
+    kept but have no effect.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Methods: one file each, each a `step` that reads like its paper's algorithm box.
+"""Methods, one file each. Each has a `step` that reads like its paper's algorithm.
 
-What needs torch is loaded on first use, so that settings can be read quickly.
+Names that need torch are loaded on first use, so that settings can be read quickly.
 """
 
 from __future__ import annotations

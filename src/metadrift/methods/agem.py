@@ -1,4 +1,4 @@
-"""A-GEM: stored batches are not trained on; a step may not raise their loss."""
+"""A-GEM: stored batches are not trained on, but no step may raise their loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AGEM(ReplayingMethod):
 
     r is the mean gradient of the drawn batches. With plain SGD, projecting the gradient g when
     g.r < 0 keeps the memory's loss from rising, to first order. Adam rescales the gradient after
-    that, so the guarantee would be lost: `update` projects the step that Adam proposes instead.
+    the projection, which breaks this guarantee. So `update` projects the step that Adam proposes.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class AGEM(ReplayingMethod):
 
     @torch.no_grad()
     def limit_update(self, before: list[Tensor], reference: list[Tensor]) -> None:
-        """Take out of the step just made the part that climbs the memory's loss."""
+        """Remove the part of the step just made that raises the memory's loss."""
         parameters = self.parameters()
         update = [p - b for p, b in zip(parameters, before, strict=True)]
         allowed = project_away(update, reference, sign=-1)
@@ -93,6 +93,6 @@ def project_away(vector: list[Tensor], reference: list[Tensor], sign: int) -> li
     pairs = list(zip(vector, reference, strict=True))
     inner = torch.stack([(v * r).sum() for v, r in pairs]).sum()
     length = torch.stack([(r * r).sum() for r in reference]).sum()
-    against = (sign * inner < 0) & (length > 0)  # the device decides: nothing is read back
+    against = (sign * inner < 0) & (length > 0)  # stays on the device: no transfer to the host
     share = torch.where(against, inner / length, 0.0)
     return [v - share * r for v, r in pairs]

@@ -1,4 +1,4 @@
-"""A moving average of a learner's weights, which evaluation uses in place of the last weights."""
+"""A moving average of a learner's weights, for evaluation instead of the last weights."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from metadrift.learners import MetaLearner
 
 
 class WeightAverage:
-    """The mean of a learner's past weights, recent ones counting most.
+    """An exponential moving average of a learner's weights.
 
-    After step n the average keeps the share min(decay, (1 + n) / (10 + n)) of itself. So the random
-    weights of the start are soon forgotten, and a short run averages over about its last tenth.
-    Running averages of the normalisation are averaged like the weights. Training does not use it.
+    After step n the decay is min(decay, (1 + n) / (10 + n)). So the random initial weights soon
+    drop out, and a short run averages over about its last tenth. The running averages of the
+    normalisation are averaged too. Training does not use the average.
 
     Parameters
     ----------
     learner
-        Whose weights are averaged. It is copied.
+        The learner whose weights are averaged. It is copied.
     decay
         Above 0 and below 1; 0.999 averages over about the last 1000 steps.
 
@@ -54,7 +54,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, learner: MetaLearner) -> None:
-        """Take in the weights after a step."""
+        """Update the average with the weights after a step."""
         self._model.update_parameters(learner)
 
     def state_dict(self) -> dict[str, Any]:

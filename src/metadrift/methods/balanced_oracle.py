@@ -1,4 +1,4 @@
-"""The balanced oracle: the ceiling for a memory by domain. Its detector is told the truth."""
+"""The balanced oracle: an upper bound for a memory by domain. It uses ground-truth domains."""
 
 from __future__ import annotations
 

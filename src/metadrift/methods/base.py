@@ -1,4 +1,4 @@
-"""What every method has in common: a learner, an optimiser, and one guarded training step."""
+"""The base class of all methods: a learner, an optimiser, and one guarded training step."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from metadrift.tasks import TaskBatch
 
 
 class NonFiniteError(MetadriftError):
-    """The loss or a gradient is NaN or infinite; the weights have not been touched."""
+    """The loss or a gradient is NaN or infinite. The weights are unchanged."""
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What one training step reports.
+    """The report of one training step.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class StepRecord:
     replay_loss
         Mean over the replayed tasks; NaN when nothing was replayed.
     latent_domain
-        How many changes were noticed so far.
+        The number of changes detected so far.
     change
-        The change that was noticed at this step.
+        The change detected at this step, if any.
     admitted
         True if memory took the arriving batch.
     extra
@@ -86,21 +86,21 @@ class Method(ABC):
     Attributes
     ----------
     group
-        The processes that train together, each on its share of the tasks; this one alone at first.
+        The processes that train together, each on its share of the tasks. Default: one process.
     fresh_tasks
-        How tasks are transformed before they are trained on; not at all at first.
+        The transforms of tasks before training. Default: none.
     clip
-        The largest norm of a gradient; a longer one is shortened to it. Infinite at first.
+        The largest norm of a gradient. A longer one is scaled down to it. Default: infinite.
     schedule
-        How the learning rate follows the steps; none at first.
+        The learning-rate schedule. Default: none.
     average
-        The moving average of the weights that evaluation uses; none at first.
+        The moving average of the weights for evaluation. Default: none.
     tasks_together
-        How many tasks are put together to one wider task in training; each is one alone at first.
+        The number of tasks to combine into one wider task in training. Default: 1.
     """
 
     many_processes: ClassVar[bool] = True
-    """True if several processes can run it: they exchange means only, by `self.group`."""
+    """True if several processes can run it. They exchange only means, through `self.group`."""
     detects: ClassVar[bool] = False
     """True if it needs features and a change detector."""
     Options: ClassVar[type | None] = None
@@ -129,7 +129,7 @@ class Method(ABC):
         """The whole of one training step on the arriving tasks."""
 
     def after_step(self) -> None:
-        """What whoever called `step` calls when it went well: schedule and average move on."""
+        """Update schedule and average. The caller of `step` calls this after a good step."""
         if self.schedule is not None:
             self.schedule.step()
         if self.average is not None:
@@ -137,7 +137,7 @@ class Method(ABC):
 
     @property
     def evaluated(self) -> MetaLearner:
-        """The learner for evaluation and predictions: with averaged weights where they are kept."""
+        """The learner for evaluation and predictions, with averaged weights if there are any."""
         return self.learner if self.average is None else self.average.learner
 
     def parameters(self) -> list[torch.nn.Parameter]:
@@ -162,7 +162,7 @@ class Method(ABC):
             self.average.load_state_dict(state["average"])
 
     def fresh(self, tasks: TaskBatch) -> TaskBatch:
-        """The arriving tasks in the form in which the learner is trained on them."""
+        """The arriving tasks, transformed for training."""
         with self.clock("fresh"):
             return self.fresh_tasks.arriving(tasks, self.group.rank)
 
@@ -172,9 +172,9 @@ class Method(ABC):
         return StepOutcome(arriving, arriving.loss.mean())
 
     def outcome(self, tasks: TaskBatch, owners: Sequence[int]) -> Outcome:
-        """What the learner says about these tasks as it is trained on them, in one forward pass.
+        """The learner's outcome on these tasks in one training forward pass.
 
-        Tasks of one owner, a number per task, may be put together to wider ones.
+        Tasks with the same owner, a number per task, may be combined into wider tasks.
         """
         groups = put_together(owners, self.tasks_together)
         given = tasks.to(self.device)
@@ -182,18 +182,18 @@ class Method(ABC):
         return outcome
 
     def apply(self, outcome: StepOutcome) -> StepOutcome:
-        """Backward and optimiser step; gives the outcome with its numbers."""
+        """Backward pass and optimiser step. Returns the outcome with its numbers."""
         self.backward(outcome.objective)
         return self.take_step(outcome)
 
     def descend(self, outcome: StepOutcome, gradient: list[Tensor], *more: Tensor) -> StepOutcome:
-        """Optimiser step on this gradient; gives the outcome with its numbers, also of `more`."""
+        """Optimiser step on this gradient. Returns the outcome with its numbers and `more`."""
         for parameter, part in zip(self.parameters(), gradient, strict=True):
             parameter.grad = part
         return self.take_step(outcome, *more)
 
     def take_step(self, outcome: StepOutcome, *more: Tensor) -> StepOutcome:
-        """Optimiser step on the gradients that are there, if they and all numbers are finite."""
+        """Optimiser step on the stored gradients, if they and all numbers are finite."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         averages = [b for b in self.learner.buffers() if b.is_floating_point()]
         self.group.mean_([*gradients, *averages])
@@ -203,15 +203,15 @@ class Method(ABC):
         return outcome
 
     def read(self, outcome: StepOutcome, norm: Tensor, *more: Tensor) -> StepOutcome:
-        """The outcome with its numbers; NaN stops here, before it reaches the weights.
+        """The outcome with its numbers. Raises on NaN, before it reaches the weights.
 
-        The numbers of a step come from the device in one transfer, because each one makes the host
-        wait for all that the device has still to do.
+        All numbers of a step come from the device in one transfer, because each transfer waits for
+        all work on the device.
 
         Parameters
         ----------
         norm
-            Of the gradient.
+            The norm of the gradient.
         more
             Other scalars that the method needs as numbers, or that must be finite.
         """
@@ -224,7 +224,7 @@ class Method(ABC):
             squares = mean_squares(replayed, batches)
         scalars = [part.detach().to(norm.dtype) for part in (*means, norm, *more)]
         numbers = torch.cat([torch.stack(scalars), squares]).cpu().tolist()
-        # What is not finite in one process is refused in all.
+        # A number that is not finite in one process stops the step in all.
         shared = self.group.mean(numbers[: len(means)]).tolist()
         total, loss, accuracy, square, *replay_loss = shared
         others, each = numbers[len(means) : len(scalars)], numbers[len(scalars) :]
@@ -247,11 +247,11 @@ class Method(ABC):
         objective.backward()  # type: ignore[no-untyped-call]
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
-        """The gradient of a loss in all parameters, which are left alone."""
+        """The gradient of a loss in all parameters. Does not change `.grad`."""
         return list(torch.autograd.grad(loss, self.parameters()))
 
     def move(self, norm: Tensor) -> None:
-        """Optimiser step on the gradients that are there, which have this norm."""
+        """Optimiser step on the stored gradients, which have this norm."""
         if self.clip < math.inf:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.clip, norm)
         self.optimizer.step()
@@ -259,12 +259,12 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """One training forward pass: arriving and replayed tasks apart, and the objective.
+    """One training forward pass: arriving tasks, replayed tasks, and the objective.
 
-    `arriving`, `replayed` (of so many `batches`) and `objective` cover this process's tasks. The
-    numbers are there once the step is taken: means over the tasks of all processes, of which
-    `importance` is the root mean square. `squares` are the mean squared importances of this
-    process's replayed batches, `more` what the method asked for.
+    `arriving`, `replayed` (of `batches` batches) and `objective` cover this process's tasks. The
+    numbers exist once the step is taken. They are means over the tasks of all processes;
+    `importance` is a root mean square. `squares` are the mean squared importances of this
+    process's replayed batches. `more` holds the numbers that the method asked for.
     """
 
     arriving: Outcome
@@ -279,17 +279,17 @@ class StepOutcome:
     more: tuple[float, ...] = ()
 
     def record(self, **more: Any) -> StepRecord:
-        """The record of this step, with whatever else the method knows."""
+        """The record of this step, with more fields from the method."""
         return StepRecord(
             loss=self.loss, accuracy=self.accuracy, replay_loss=self.replay_loss, **more
         )
 
 
 def mean_squares(outcome: Outcome, batches: int = 1) -> Tensor:
-    """Of each batch, the mean over its tasks of their squared importance: [batches].
+    """For each batch, the mean over its tasks of their squared importance: [batches].
 
-    Its root is the importance of a batch, wherever one is measured. Squares, because the variance
-    that PETS lowers adds up from squared gradient norms.
+    Its root is the importance of a batch, everywhere. Squares, because the variance that PETS
+    lowers is a sum of squared gradient norms.
     """
     return outcome.importance.view(batches, -1).square().mean(1)
 

@@ -13,22 +13,22 @@ Fresh = Literal["all", "replay", "off"]
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """What comes into memory and what goes out."""
+    """Which batches memory keeps."""
 
     capacity: int | None = None
     """Stored task batches; by default the benchmark's number, shrunk by --scale."""
     rule: str | None = None
-    """What is kept, instead of the method's own rule: reservoir, loss-aware, a name of an installed
-    package, package.module:Name or file.py:Name."""
+    """The memory to use instead of the method's own: reservoir, loss-aware, the name of an
+    installed plug-in, package.module:Name or file.py:Name."""
     mode: Literal["default", "paper"] = "default"
     """M2D3: the quota rule, or Algorithm 2 as the paper prints it."""
     beta: float = 0.5
-    """M2D3: how much a domain's difficulty counts in its quota; 0 leaves difficulty out."""
+    """M2D3: the weight of a domain's difficulty in its quota; 0 ignores difficulty."""
     kappa: float = 0.5
     """M2D3: the share of memory that is divided evenly among the latent domains."""
     per_process: bool = False
-    """With torchrun: capacity counts for each process, so that n of them store n times as many
-    batches. Without it memory is the same on any number of processes."""
+    """With torchrun: apply the capacity to each process, so that n processes store n times as many
+    batches. Otherwise the total is the same for any number of processes."""
     mapped: bool = False
     """Keep the stored images in a memory-mapped file of the run's folder instead of in RAM."""
 
@@ -41,24 +41,24 @@ class MemoryConfig:
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """What is drawn from memory at each step. The same budget for every method that replays."""
+    """Which stored batches are replayed. The same budget for every method that replays."""
 
     batches: int = 1
     """Stored task batches replayed at each step."""
     sampler: str = "pets"
-    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), or by a sampler of an
-    installed package, package.module:Name or file.py:Name."""
+    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), or with the sampler of an
+    installed plug-in, package.module:Name or file.py:Name."""
     weighted: bool = True
-    """PETS: weigh each draw so that the estimate stays unbiased; off is Algorithm 3 as printed."""
+    """PETS: weigh each draw to keep the gradient unbiased; off is Algorithm 3 as printed."""
     refresh_every: int = 25
-    """PETS: steps after which a cluster that was not replayed has its gradient norm refreshed."""
+    """PETS: steps after which the gradient norm of a cluster without replay is measured again."""
     refresh_batches: int = 2
-    """PETS: stored batches of each cluster that a refresh looks at (the paper's R)."""
+    """PETS: stored batches per cluster to measure then (the paper's R)."""
     balance: bool = False
     """m2d3-pets, balanced-oracle: weigh the replay term by the number of latent domains that it
-    stands for."""
+    represents."""
     dark: float = 0.0
-    """Weight of holding the learner to the query logits it had when a batch was stored. Needs
+    """Weight of a term that keeps query logits close to those from when a batch was stored. Needs
     classes that are not turned: --transform.turn 0 or --fresh off."""
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class ReplayConfig:
 
 @dataclass(frozen=True)
 class TransformConfig:
-    """How much fresh tasks (--fresh) differ from stored ones: the same for every method."""
+    """How to transform fresh tasks (--fresh). The same for every method."""
 
     shift: float = 0.107
     """Shift every image at random by up to this share of its side; 0.107 is 3 of 28 pixels."""
@@ -118,16 +118,16 @@ class BaselineConfig:
     mir_candidates: int = 16
     """MIR: stored batches that are scored at each step."""
     gss_compare: int = 10
-    """GSS: stored batches whose gradients an arriving one's is compared with at each step."""
+    """GSS: stored batches to compare gradients with at each step."""
     gss_gate: Literal["relative", "none", "original"] = "relative"
-    """GSS: a full memory considers only what is less like the others than what would leave for it,
-    or everything, or (the original) only what points away from all compared gradients."""
+    """GSS: which batches a full memory considers. relative: those less similar to others than the
+    one they would replace. none: all. original: those that point away from all compared ones."""
     agem_project: Literal["update", "gradient"] = "update"
     """A-GEM: project what the optimiser applies, or the gradient before it as in its paper."""
     mer_alpha: float = 0.1
     """MER: learning rate of the plain gradient steps within a batch."""
     mer_beta: float = 1.0
-    """MER: how far the weights follow the end of those steps (Reptile); 1 goes all the way."""
+    """MER: how far the weights move towards the end of those steps (Reptile); 1 is all the way."""
 
 
 def refuse_idle_optimizer(method: str, optim: OptimConfig) -> None:

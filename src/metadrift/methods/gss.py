@@ -21,13 +21,13 @@ from metadrift.tasks import TaskBatch
 class GSS(ReplayingMethod):
     """Gradient-based sample selection on tasks, uniform replay.
 
-    The gradient of the arriving batch is compared with those of a few stored batches, computed at
-    the same weights. That is one backward pass for each of them at every step.
+    The gradient of the arriving batch is compared with those of a few stored batches at the same
+    weights. That takes one backward pass per stored batch at every step.
 
     Parameters
     ----------
     memory
-        A GSSMemory, which draws the stored batches to compare with and decides by the result.
+        A GSSMemory. It draws the stored batches to compare with, and decides by the result.
 
     References
     ----------

@@ -13,8 +13,8 @@ from metadrift.tasks import TaskBatch
 class LossAware(ReplayingMethod):
     """A weighted reservoir (LossAwareMemory) with the batch's loss as its weight, uniform replay.
 
-    Compared with the reservoir it shows what difficulty alone brings; compared with m2d3-pets, what
-    detection brings.
+    Against the reservoir it shows the effect of difficulty alone. Against m2d3-pets it shows the
+    effect of detection.
     """
 
     memory_rule = "loss-aware"

@@ -38,9 +38,9 @@ class M2D3PETS(ReplayingMethod):
     sampler
         PETS, or uniform for the ablation without it.
     features
-        What the detector looks at.
+        The features that the detector sees.
     detector
-        When the domain changed.
+        The detector of domain changes.
     """
 
     detects = True
@@ -98,7 +98,7 @@ class M2D3PETS(ReplayingMethod):
         self.measure_stale()  # lines 2-4: G_j, where it is older than s steps
         replays = self.draw()  # lines 5-6: B from M by Z_t
         outcome = self.learn(self.fresh(tasks), replays)  # line 7: train on T_t and B together
-        if outcome.replayed is not None:  # the same pass says how hard the replayed tasks are now
+        if outcome.replayed is not None:  # the same pass measures the replayed tasks
             measured = measurement(replays, outcome.squares)
             self.observe(self.group.gather(measured))  # each process replays its own slots
         with self.clock("detection"):  # line 8, M2D3: first ODCD
@@ -119,7 +119,7 @@ class M2D3PETS(ReplayingMethod):
         )
 
     def embedding(self, tasks: TaskBatch, outcome: StepOutcome) -> Tensor | None:
-        """The learner's embedding of the tasks as they arrived, for features that look at it."""
+        """The learner's embedding of the tasks as they arrived, for features that need it."""
         if not self.features.uses_embedding:
             return None
         if self.fresh_tasks.fresh != "all":
@@ -128,13 +128,13 @@ class M2D3PETS(ReplayingMethod):
             return cast(Tensor, self.learner(tasks.to(self.device)).embedding)
 
     def owners(self, replays: Sequence[Replay], arriving: TaskBatch | None = None) -> list[int]:
-        """A number per task: the tasks of one latent domain go together."""
+        """A number per task, the same for the tasks of one latent domain."""
         sizes = [(self.latent_domain, len(arriving or ()))]
         sizes += [(int(self.memory.label[r.slot]), len(r.tasks)) for r in replays]
         return [label for label, size in sizes for _ in range(size)]
 
     def measure_stale(self) -> None:
-        """Measure the stored batches that the sampler asks for: a forward pass, a few at a time."""
+        """Measure the stored batches that the sampler asks for, a few per forward pass."""
         with self.clock("replay"):
             slots = self.sampler.stale(self.memory, self.rng)
             for start in range(0, len(slots), _AT_ONCE):
@@ -145,7 +145,7 @@ class M2D3PETS(ReplayingMethod):
                 self.observe(self.group.mean(measured))  # each has its part of the same slots
 
     def observe(self, measured: NDArray[np.float64]) -> None:
-        """Tell memory and sampler how hard these stored batches are now."""
+        """Pass the new importance of these stored batches to memory and sampler."""
         for slot, squares in measured.tolist():
             label = int(self.memory.label[int(slot)])
             self.memory.observe(label, math.sqrt(squares))
@@ -168,5 +168,5 @@ class M2D3PETS(ReplayingMethod):
 
 
 def measurement(replays: Sequence[Replay], squares: Sequence[float]) -> NDArray[np.float64]:
-    """[n, 2]: the slots, and the mean squared importance of each one's tasks."""
+    """[n, 2]: the slots, and the mean squared importance of their tasks."""
     return np.array([[replay.slot for replay in replays], squares], np.float64).T

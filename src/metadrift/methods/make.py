@@ -1,4 +1,4 @@
-"""From a method's name and settings to the method."""
+"""Make a method from its name and settings."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def make_method(
     detector: ChangeDetector | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Method:
-    """A method by name, by reference or by its class, trained on fresh tasks unless it is off.
+    """A method by name, by reference or by its class. It trains on fresh tasks unless that is off.
 
-    `buffer` is needed by methods with a memory; `features` and `detector` by those that detect
-    changes. `options` are the settings of a plug-in's own `Options`.
+    Methods with a memory need `buffer`. Methods that detect changes need `features` and
+    `detector`. `options` are the settings for a plug-in's own `Options`.
     """
     replay, transform = replay or ReplayConfig(), transform or TransformConfig()
     kind = find_method(name)
     said = name if isinstance(name, str) else name.__name__
     refuse_idle_options(said, replay, fresh, transform)
     if issubclass(kind, ReplayingMethod) and buffer is None:
-        raise UsageError(f"{said} keeps a memory: hand in a Buffer")
+        raise UsageError(f"{said} keeps a memory: pass buffer=")
     own = registry.own_options(kind, options or {})
     method = kind.make(
         MethodParts(

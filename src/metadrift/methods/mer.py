@@ -21,10 +21,10 @@ from metadrift.tasks import TaskBatch
 class MER(ReplayingMethod):
     """Meta-experience replay on tasks, with a reservoir.
 
-    From theta, one SGD step (rate alpha) on each of the arriving batch and the b drawn ones, in
-    random order; then theta + beta (end - theta). Parameters are interpolated, normalisation
-    averages are not. Adam is not used. (The paper's second interpolation, by gamma across the
-    batches of a step, is the same as beta here: there is one batch per step.)
+    From theta, take one SGD step (rate alpha) on each of the arriving batch and the b drawn ones,
+    in random order. Then the weights become theta + beta (end - theta). Averages of the
+    normalisation are not interpolated. Adam is not used. (The paper also interpolates by gamma
+    across the batches of a step. Here there is one batch per step, so gamma would act like beta.)
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class MER(ReplayingMethod):
         try:
             outcome = self.read(arriving, *norms, *stored)
         except NonFiniteError:
-            self.put_back(start)  # all batches of this step have moved the weights
+            self.put_back(start)  # undo the steps of the batches before
             raise
         self.interpolate(start)
         if stored:

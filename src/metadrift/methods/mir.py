@@ -24,13 +24,13 @@ from metadrift.tasks import TaskBatch
 class MIR(ReplayingMethod):
     """Maximally interfered retrieval on tasks, with a reservoir.
 
-    One virtual step of the actual optimiser on the arriving tasks; of the candidates drawn from
-    memory, those whose loss rises most are replayed.
+    Take one virtual step of the actual optimiser on the arriving tasks. Of the candidates drawn
+    from memory, replay those whose loss rises most.
 
     Parameters
     ----------
     candidates
-        Stored batches that are scored at each step.
+        Stored batches to score at each step.
 
     References
     ----------
@@ -61,7 +61,7 @@ class MIR(ReplayingMethod):
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def interfered(self, tasks: TaskBatch) -> list[Replay]:
-        """The b candidates whose loss rises most by a virtual step."""
+        """The b candidates whose loss rises most in a virtual step."""
         slots = candidates(self.memory, self.candidates, self.rng)
         if not slots:
             return []
@@ -80,9 +80,9 @@ class MIR(ReplayingMethod):
         return self.outcome_of(replays).loss.view(len(replays), -1).mean(1)
 
     def virtual_step(self, tasks: TaskBatch) -> Callable[[], None]:
-        """Step on the arriving tasks; gives the function that takes it back, bit for bit.
+        """Step on the arriving tasks. Returns a function that undoes it, bit for bit.
 
-        A loss that is not finite is no matter here: the true step meets it too, and refuses it.
+        A loss that is not finite is ignored here, because the true step refuses it.
         """
         weights = [p.detach().clone() for p in self.parameters()]
         moments = optimizer_state(self.optimizer)

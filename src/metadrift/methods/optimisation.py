@@ -69,16 +69,16 @@ def _options(words: Iterable[str]) -> dict[str, Any]:
 
 
 class Schedule:
-    """Lets the learning rate follow the number of steps.
+    """Sets the learning rate by the number of steps.
 
     Parameters
     ----------
     optimizer
-        Whose rates are set. The rates that it has now are the highest.
+        The optimiser whose rates are set. Its present rates are the highest.
     config
         The shape, and the steps of the warm-up.
     steps
-        The steps after which a falling rate arrives at 0.
+        The steps after which a falling rate reaches 0.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Schedule:
         self.step()
 
     def step(self) -> None:
-        """Set the rates of the step after one that was made."""
+        """Set the rates for the next step."""
         self._done += 1
         share = self._share(self._done)
         for group, highest in zip(self._optimizer.param_groups, self._highest, strict=True):
@@ -121,7 +121,7 @@ class Schedule:
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimiser's state with text keys and without aliases, as checkpoints want it."""
+    """An optimiser's state with text keys and without aliases, as checkpoints need it."""
     state = optimizer.state_dict()
     return {
         "state": {str(index): _copies(entry) for index, entry in state["state"].items()},
@@ -136,7 +136,7 @@ def load_optimizer_state(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     groups = optimizer.state_dict()["param_groups"]
     for group, settings in zip(groups, saved["groups"], strict=True):
         for name, value in settings.items():
-            # A checkpoint knows lists only.
+            # A checkpoint has lists instead of tuples.
             group[name] = tuple(value) if isinstance(group.get(name), tuple) else value
     entries = {int(index): entry for index, entry in saved["state"].items()}
     optimizer.load_state_dict({"state": entries, "param_groups": groups})

@@ -1,4 +1,4 @@
-"""What a method is made of, from the settings of a run."""
+"""The parts that a method is made from."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from metadrift.randomness import Purpose, generator
 
 @dataclass(frozen=True)
 class MethodParts:
-    """Handed to `Method.make`, which takes what it needs.
+    """The argument of `Method.make`. A method takes the parts it needs.
 
     Parameters
     ----------
     learner, optimizer
         The learner on its device, and the optimiser of its parameters.
     seed
-        Everything random follows from it.
+        The seed of all random numbers.
     buffer
-        Room for the stored tasks; there for methods with a memory.
+        Storage for tasks, given to methods with a memory.
     memory, replay, baseline
         The settings of a run.
     features, detector
-        There for methods that detect changes.
+        Given to methods that detect changes.
     options
         The method's own `Options`, if it has any.
     """

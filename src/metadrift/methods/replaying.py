@@ -1,4 +1,4 @@
-"""What the methods with a memory share: drawing from it, learning from what is drawn, storing."""
+"""The base class of methods with a memory: draw stored batches, learn from them, store new ones."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class ReplayingMethod(Method):
     Parameters
     ----------
     memory
-        What is kept.
+        The memory.
     config
-        How many stored batches are replayed at each step, and in what form.
+        The settings of replay.
     rng
-        For the draws.
+        The generator of the draws.
     sampler
-        Which stored batches are drawn; uniform by default.
+        Chooses the stored batches to draw; uniform by default.
     """
 
     memory_rule: ClassVar[str] = "reservoir"
-    """The memory that it has unless `--memory.rule` names another."""
+    """Its memory, unless `--memory.rule` names another one."""
     memory_kind: ClassVar[type] = Memory
-    """What its memory must at least be."""
+    """The class that its memory must have."""
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
@@ -55,7 +55,7 @@ class ReplayingMethod(Method):
 
     @classmethod
     def common(cls, parts: MethodParts) -> dict[str, Any]:
-        """The arguments of `__init__` that all methods with a memory have, without the sampler."""
+        """The arguments of `__init__` that all methods with a memory share, without the sampler."""
         return {
             "learner": parts.learner,
             "optimizer": parts.optimizer,
@@ -95,7 +95,7 @@ class ReplayingMethod(Method):
         return outcome.record(admitted=self.remember(self.arrival(tasks, outcome)))
 
     def draw(self) -> list[Replay]:
-        """This step's stored batches, as they are trained on."""
+        """This step's stored batches, transformed for training."""
         with self.clock("replay"):
             # All processes choose the same slots and take their share of them.
             n = self.config.batches * self.group.size
@@ -104,14 +104,14 @@ class ReplayingMethod(Method):
             return self.replays(slots[mine], weights[mine])
 
     def replays(self, slots: Sequence[int], weights: Sequence[float] | None = None) -> list[Replay]:
-        """Stored batches as they are trained on, with their weights (1 by default)."""
+        """Stored batches, transformed for training, with their weights (1 by default)."""
         return [
             replace(stored, tasks=self.fresh_tasks.replayed(stored.tasks, self.group.rank))
             for stored in gather(self.memory, slots, weights or [1.0] * len(slots))
         ]
 
     def outcome_of(self, replays: Sequence[Replay]) -> Outcome:
-        """What the learner says about these batches, in one forward pass."""
+        """The learner's outcome on these batches in one forward pass."""
         together = TaskBatch.concatenate([replay.tasks for replay in replays])
         return self.outcome(together, self.owners(replays))
 
@@ -131,12 +131,12 @@ class ReplayingMethod(Method):
         return StepOutcome(arriving, objective, replayed, len(replays))
 
     def owners(self, replays: Sequence[Replay], arriving: TaskBatch | None = None) -> list[int]:
-        """A number per task, the arriving ones first: the tasks of one batch go together."""
+        """A number per task, arriving tasks first; the same for the tasks of one batch."""
         sizes = [len(arriving or ()), *(len(replay.tasks) for replay in replays)]
         return [number for number, size in enumerate(sizes) for _ in range(size)]
 
     def replay_term(self, replayed: Outcome, replays: Sequence[Replay]) -> Tensor:
-        """What replay adds to the objective: the weighted mean loss of the replayed tasks."""
+        """The replay term of the objective: the weighted mean loss of the replayed tasks."""
         each = replayed.loss
         if self.config.dark:
             kept, known = self.memory.buffer.get_logits([replay.slot for replay in replays])
@@ -147,7 +147,7 @@ class ReplayingMethod(Method):
         return balance * (weights * each).mean()
 
     def arrival(self, tasks: TaskBatch, outcome: StepOutcome, label: int = 0) -> Arrival:
-        """What memory is shown of the arriving batch."""
+        """The arriving batch as memory receives it."""
         return Arrival(tasks, label, outcome.importance, outcome.arriving.logits)
 
     def remember(self, arrival: Arrival) -> bool:

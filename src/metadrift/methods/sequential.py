@@ -1,4 +1,4 @@
-"""Sequential training: learn what arrives, keep nothing. It shows how much is forgotten."""
+"""Sequential training: learn from arriving tasks only, without a memory. A lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn from memory, with what weight, and in what form it is learned again."""
+"""Replay: which stored batches to draw, their weights, and how to transform them."""
 
 from metadrift.replay.base import Replay, ReplaySampler
 from metadrift.replay.dark import dark_term

@@ -1,4 +1,4 @@
-"""What is drawn from memory to be learned again, and with what weight."""
+"""The base class of replay samplers, and a drawn batch with its weight."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from metadrift.tasks import TaskBatch
 
 @dataclass(frozen=True)
 class Replay:
-    """One stored batch, drawn.
+    """One stored batch that was drawn.
 
     Parameters
     ----------
     tasks
-        The T stored tasks, in the form in which they are trained on.
+        The T stored tasks, as they are trained on.
     weight
-        What their loss is multiplied by, so that the expected gradient is the memory's mean.
+        The factor of their loss, such that the expected gradient is the memory's mean gradient.
     slot
-        Where they lie in memory.
+        Their slot in memory.
     """
 
     tasks: TaskBatch
@@ -33,10 +33,10 @@ class Replay:
 
 
 class ReplaySampler(ABC):
-    """Chooses what is replayed. A sampler writes one method, `choose`.
+    """Chooses the batches to replay. A sampler implements one method, `choose`.
 
-    One that adapts also writes `observe`, asks for measurements with `stale`, and saves what it
-    learned with `state_dict`.
+    An adaptive sampler also implements `observe`, asks for measurements with `stale`, and saves
+    its state with `state_dict`.
     """
 
     @abstractmethod
@@ -50,25 +50,25 @@ class ReplaySampler(ABC):
         return gather(memory, *self.choose(memory, n, rng))
 
     def observe(self, label: int, importance: float) -> None:  # noqa: B027
-        """A stored batch of this cluster was measured: how hard it is now."""
+        """Receive the importance of a stored batch of this cluster."""
 
     def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
         """Slots that the sampler wants measured before it draws; by default none."""
         return []
 
     def numbers(self) -> dict[str, float]:
-        """What the sampler reports about its last draw, for metrics.jsonl."""
+        """Numbers about the last draw, for metrics.jsonl."""
         return {}
 
     def probabilities(self, memory: Memory) -> dict[int, float]:
-        """label -> the probability that the next draw is of this cluster: by size if uniform."""
+        """label -> the probability of this cluster at the next draw; by size if uniform."""
         return {label: stored / len(memory) for label, stored in memory.counts().items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027
-        """Go on where `state_dict` was called."""
+        """Restore the state that `state_dict` returned."""
 
 
 def gather(memory: Memory, slots: Sequence[int], weights: Sequence[float]) -> list[Replay]:

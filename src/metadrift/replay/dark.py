@@ -1,4 +1,4 @@
-"""Task-level dark replay: keep the learner's logits close to those of when a task was stored."""
+"""Task-level dark replay: keep the logits close to those from when a task was stored."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from torch import Tensor
 
 
 def dark_term(logits: Tensor, stored: Tensor, known: Tensor) -> Tensor:
-    """Mean squared difference between the query logits now and then, for each task.
+    """Mean squared difference between the current and the stored query logits, for each task.
 
-    Logits are compared up to a constant for each query, which no prediction depends on (for a
-    prototype learner it is the distance of the query from everything).
+    Logits are compared up to a constant per query, because no prediction depends on it.
 
     Parameters
     ----------
     logits
-        float [T, ways*queries, ways], now, with a gradient.
+        float [T, ways*queries, ways], the current ones, with a gradient.
     stored
         The same shape, from `Buffer.get_logits`.
     known

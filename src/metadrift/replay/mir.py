@@ -17,14 +17,14 @@ def candidates(memory: Memory, n: int, rng: np.random.Generator) -> list[int]:
 
 
 def most_interfered(rise: Sequence[float], b: int) -> list[int]:
-    """Which b candidates have the largest rise in loss, the largest first.
+    """The b candidates with the largest rise in loss, the largest first.
 
     Examples
     --------
     >>> most_interfered([0.1, 0.5, -0.2, 0.3], b=2)
     [1, 3]
     """
-    # A stable sort: of equal rises the earlier candidate is taken, on every machine.
+    # A stable sort: of equal rises the earlier candidate wins on every machine.
     order = np.argsort(-np.asarray(rise, np.float64), kind="stable")
     chosen: list[int] = order[:b].tolist()
     return chosen

@@ -1,4 +1,4 @@
-"""PETS: adaptive memory task sampling, more often where gradients are large."""
+"""PETS: adaptive sampling of stored tasks, more often where gradients are large."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PETS(ReplaySampler):
 
     G_i is a `ClusterImportance`: the root of a moving average of squared importance, because the
     best q_i for draws by cluster is proportional to n_i times the root mean square gradient norm.
-    `observe` feeds it with every replayed batch, which costs nothing; `stale` names a few batches
-    of each cluster that was not observed during the last `every` draws, for a forward pass.
+    `observe` updates it with every replayed batch, at no extra cost. `stale` names a few batches of
+    each cluster that was not observed during the last `every` draws, for a forward pass.
 
     Parameters
     ----------
@@ -35,18 +35,18 @@ class PETS(ReplaySampler):
     uniform
         The part of the draws that is uniform.
     rate
-        Of the moving average.
+        The rate of the moving average.
     every
         Draws after which a cluster that was not observed is stale (the paper's s); 0: never.
     batches
-        How many batches of a stale cluster are measured (the paper's R).
+        The number of batches of a stale cluster to measure (the paper's R).
 
     Attributes
     ----------
     variance_ratio
         At the last draw, the expected squared norm of the drawn gradient over that of uniform
-        replay, estimated from the G_i. Where it is below 1 the ratio of variances is lower still,
-        since the squared mean comes off both.
+        replay, estimated from the G_i. If it is below 1, the ratio of variances is lower still,
+        because the squared mean is subtracted from both.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class PETS(ReplaySampler):
         return {"variance_ratio": self.variance_ratio}
 
     def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
-        """Up to R random batches of each cluster that was not observed lately."""
+        """Up to R random batches of each cluster that was not observed recently."""
         chosen: list[int] = []
         for label, stored in memory.counts().items() if self.every else ():
             if label in self._observed and self._draws - self._observed[label] < self.every:
@@ -131,7 +131,7 @@ class PETS(ReplaySampler):
         return chosen
 
     def _clusters(self, memory: Memory) -> tuple[list[int], _Floats, _Floats, _Floats]:
-        """Of each stored cluster: label, n_i/n, G_i, q_i."""
+        """For each stored cluster: label, n_i/n, G_i, q_i."""
         counts = memory.counts()
         labels = list(counts)
         share = np.array(list(counts.values()), np.float64) / len(memory)

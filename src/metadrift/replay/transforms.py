@@ -1,4 +1,4 @@
-"""Fresh tasks: pictures are changed a little each time they are trained on."""
+"""Fresh tasks: pictures are transformed a little each time they are trained on."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Transform(Protocol):
     """Changes tasks without changing their answers. The given tasks are not modified."""
 
     def __call__(self, tasks: TaskBatch, rngs: Generators) -> TaskBatch:
-        """The tasks in another form, each by its own generator."""
+        """The transformed tasks; each task has its own generator."""
 
 
 class FreshTasks:
-    """Which tasks are transformed before they are trained on, and how.
+    """Which tasks are transformed before training, and how.
 
-    Every task of every use has its own generator. It follows from the seed, the number of uses so
-    far and the task's place in the step. So a resumed run goes on with the same forms, and several
-    processes transform their shares of a step as one process would transform the whole.
+    Every task of every use has its own generator. It depends on the seed, the number of uses so far
+    and the task's place in the step. So a resumed run continues with the same transforms, and
+    several processes transform their shares of a step as one process transforms the whole.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class FreshTasks:
     transforms
         Applied one after the other.
     seed
-        The forms follow from it.
+        The seed of the transforms.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class FreshTasks:
         return tasks if self.fresh == "off" else self._next_form(tasks, rank)
 
     def replayed_by(self, tasks: TaskBatch, rng: np.random.Generator) -> TaskBatch:
-        """The same with a generator of the caller: for measurements that must change nothing."""
+        """The same with the caller's generator, for measurements that must not change the state."""
         return tasks if self.fresh == "off" else self._form(tasks, [rng] * len(tasks))
 
     def _next_form(self, tasks: TaskBatch, rank: int) -> TaskBatch:
@@ -93,7 +93,7 @@ class FreshTasks:
 
 @dataclass(frozen=True)
 class Shift:
-    """Moves every image on its own by whole pixels; the edge pixels are repeated.
+    """Shifts every image separately by whole pixels, and repeats the edge pixels.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Shift:
         images = tasks.images.flatten(0, 1).cpu().numpy()  # [T*N, C, H, W]
         N, _, H, W = images.shape
         most = round(self.share * W)
-        # Each image is one window of itself with a border around it: no floats are needed.
+        # Add a border and cut out a shifted window: this needs no floats.
         bordered = np.pad(images, [(0, 0), (0, 0), (most, most), (most, most)], mode="edge")
         windows = np.lib.stride_tricks.sliding_window_view(bordered, (H, W), axis=(2, 3))
         each = [rng.integers(2 * most + 1, size=(2, N // len(rngs))) for rng in rngs]
@@ -118,15 +118,15 @@ class Shift:
 
 @dataclass(frozen=True)
 class Turn:
-    """Turns whole classes, support and query alike: a turned class is one more class.
+    """Turns whole classes, support and query alike. A turned class counts as another class.
 
-    A turned class is turned by a quarter, a half or three quarters of a circle, each as likely.
+    Each is turned by a quarter, a half or three quarters of a circle, with equal probability.
     Images that are not square can only turn by a half.
 
     Parameters
     ----------
     share
-        About this share of the classes is turned; .75 makes all four directions equally frequent.
+        The expected share of turned classes. .75 makes all four directions equally frequent.
     """
 
     share: float = 0.75

@@ -1,4 +1,4 @@
-"""Uniform replay: every stored batch is as likely as every other."""
+"""Uniform replay: every stored batch has the same probability."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from metadrift.replay.base import ReplaySampler
 class UniformReplay(ReplaySampler):
     """Draws stored batches uniformly, each of weight 1.
 
-    The batches of one draw are distinct while the memory holds as many.
+    The batches of one draw are distinct if the memory holds enough.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much the replayed tasks weigh against the arriving ones."""
+"""The weight of the replayed tasks against the arriving ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from __future__ import annotations
 def domain_balance(latent_domains: int, cap: float = 3.0) -> float:
     """The factor of the replay term in the domain-balanced objective.
 
-    The arriving tasks stand for one domain, the replayed ones for all before it. Weighing replay
-    by their number, L - 1, makes every domain count the same; `cap` keeps the step from being
-    replay alone. At least 1.
+    The arriving tasks represent one domain, the replayed ones all domains before it. The factor
+    L - 1 gives every domain the same weight. `cap` limits it, so that replay does not dominate the
+    step. It is at least 1.
 
     Examples
     --------

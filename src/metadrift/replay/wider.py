@@ -1,4 +1,4 @@
-"""Which tasks of a step are put together to wider ones."""
+"""Combine tasks of a step into wider tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def put_together(owners: Sequence[int], most: int) -> list[int] | None:
-    """A group per task: of each owner's tasks up to `most` in a row; None where all stay alone.
+    """A group number per task: up to `most` tasks of each owner. None if no tasks are combined.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""One run from its start to its resumable end."""
+"""One run: configuration, training, checkpoints, resume, summary."""

@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a run."""
+"""Build the parts of a run from its configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from metadrift.tasks import TaskGeometry
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything one run is made of. `truth` and `tests` never reach the method."""
+    """All parts of one run. `truth` and `tests` never reach the method."""
 
     benchmark: Benchmark
     packs: dict[str, Pack]
@@ -47,13 +47,13 @@ class Parts:
     truth: Truth | None
     """None for joint training, which has no order of domains."""
     tests: dict[str, TaskSampler]
-    """Unseen classes of every domain; a domain without validation classes has none of those."""
+    """Samplers of each domain's unseen classes; without domains that have none for --split val."""
     clock: StreamClock
-    """From the steps that the method counts to those of the stream."""
+    """Turns the steps that the method counts into those of the stream."""
 
 
 def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
-    """Make the parts; the built-in domains are generated if they are not there yet."""
+    """Make the parts. Generates the built-in domains if they do not exist yet."""
     group = group or Group()
     benchmark = plan(config, group)
     packs = open_packs(benchmark, config.data, config.size)
@@ -98,12 +98,12 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
 
 
 def method_class(config: RunConfig) -> type[Method]:
-    """The class of the run's method; joint and independent training are sequential on a stream."""
+    """The class of the run's method. For joint and independent training it is sequential."""
     return find_method("sequential" if config.method in STREAMS else config.method)
 
 
 def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pack]) -> list[str]:
-    """All domains for the test classes; those that have validation classes for --split val."""
+    """All domains, or with --split val those that have validation classes."""
     test = config.split == "test"
     names = [name for name in benchmark.domains if test or packs[name].classes("val")]
     if not names:
@@ -112,7 +112,7 @@ def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pac
 
 
 def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
-    """The benchmark at the run's scale, which the processes must be able to divide."""
+    """The benchmark at the run's scale. Raises if the processes cannot divide its tasks."""
     benchmark = load_benchmark(config.benchmark).scaled(config.scale)
     if group is not None and group.size > 1:
         _check_division(config, benchmark, group.size)
@@ -126,7 +126,7 @@ def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
 def build_learner(
     config: RunConfig, image_size: int, backbone: nn.Module | None = None
 ) -> MetaLearner:
-    """The learner of the settings, around a custom backbone if there is one."""
+    """The learner of the settings, with a custom backbone if one is given."""
     kind = find_learner(config.learner)
     options: dict[str, Any] = {}
     if kind.Options is not None:
@@ -144,7 +144,7 @@ def build_learner(
         normalisation=config.learn.normalisation,
         backbone=backbone,
         filters=None if backbone is not None else config.learn.filters,
-        precision=cast(Precision, config.precision),  # auto is settled by now, or refused
+        precision=cast(Precision, config.precision),  # `auto` was replaced or refused before
         **options,
     )
 
@@ -164,8 +164,8 @@ def build_method(
 ) -> Method:
     """The method of the settings, with a custom optimiser if one is given.
 
-    `steps` is the length of the stream, where it is known; `kind` is a class that goes before the
-    method of the settings.
+    `steps` is the length of the stream, if known. `kind` is a class to use instead of the method
+    of the settings.
     """
     optimizer = optimizer or make_optimizer(config.optim, config.lr, learner.parameters())
     group = group or Group()

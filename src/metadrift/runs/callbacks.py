@@ -1,4 +1,4 @@
-"""What a run tells to loggers and custom metrics, and the loggers of this package."""
+"""Callbacks for loggers and custom metrics, and the loggers of this package."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from metadrift.storage.files import write_atomically
 
 
 class Callback:
-    """Override what you need; the rest does nothing.
+    """Override the methods you need; the others do nothing.
 
-    Of several processes only the one that writes the run's folder calls it. Nothing that a callback
-    does changes what is learned, as long as it leaves the learner alone.
+    With several processes only the one that writes the run's folder calls it. A callback must not
+    change the learner.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Callback:
     """
 
     def on_begin(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Before the first step of this process; a resumed run goes on from `step`."""
+        """Before the first step of this process. A resumed run continues from `step`."""
 
     def on_step(self, line: Mapping[str, Any]) -> None:
         """A new line of metrics.jsonl; `--log-every 1` writes one at each step."""
@@ -41,7 +41,7 @@ class Callback:
     ) -> Mapping[str, float] | None:
         """After a true segment: the accuracy of every domain, and the learner that has it.
 
-        The numbers that it gives back stand in events.jsonl beside the accuracy.
+        The numbers that it returns go into events.jsonl beside the accuracy.
         """
 
     def on_end(self, summary: Mapping[str, Any] | None) -> None:
@@ -82,7 +82,7 @@ def loggers(config: RunConfig) -> list[Callback]:
 
 
 class CsvWriter(Callback):
-    """Writes metrics.csv, a table of the lines of metrics, at every stage and when the run ends."""
+    """Writes metrics.csv, a table of the lines of metrics, at every stage and at the end."""
 
     def on_begin(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         self._folder = folder
@@ -145,7 +145,7 @@ def scalars(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 def summary_writer() -> Any:
-    """TensorBoard's own writer, where it is installed."""
+    """TensorBoard's writer, if it is installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

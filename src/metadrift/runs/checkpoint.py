@@ -1,8 +1,8 @@
-"""Checkpoints: a nested state as safetensors and JSON, written whole or not at all.
+"""Checkpoints: a nested state as safetensors and JSON, written atomically.
 
 `checkpoints/step-N/` holds `tensors.safetensors` (every tensor and array of the state, named by
 its path) and `state.json` (everything else, and the sha256 of both and of every file beside them).
-Nothing is pickled, so nothing is unpickled.
+Nothing is pickled or unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from metadrift.storage.files import new_folder, remove_unfinished
 from metadrift.storage.reading import read_json
 
 FORMAT = "metadrift-checkpoint/2"
-# What restoring a state from untrusted JSON and tensors may raise.
+# Errors that restoring a state from untrusted JSON and tensors may raise.
 DAMAGE: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError)
 _TENSOR, _ARRAY = "tensor", "array"
@@ -59,7 +59,7 @@ def save_checkpoint(
             saved = {"format": FORMAT, "step": step, "sha256": sums(temporary, shape)}
             text = json.dumps(saved | {"state": shape})
             (temporary / "state.json").write_text(text, encoding="utf-8")
-    except (OSError, SafetensorError) as error:  # a full disk comes as either
+    except (OSError, SafetensorError) as error:  # a full disk raises either
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 1e6
         kept = checkpoints(folder)
         before = f"The one before it, {kept[-1]}, is whole." if kept else "There is none before it."
@@ -134,7 +134,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed writer left under a temporary name."""
+    """Remove the temporary files of a writer that was killed."""
     if folder.is_dir():
         remove_unfinished(folder, r"step-\d+")
         for path in folder.glob(".step-*"):  # shards
@@ -142,7 +142,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _take_apart(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """Move tensors and arrays out of a nested value; what stays is JSON."""
+    """Move tensors and arrays out of a nested value. The rest is JSON."""
     if isinstance(value, Tensor):
         tensors[name] = value.detach().cpu().contiguous()
         return {_TENSOR: name}

@@ -1,6 +1,6 @@
 """The configuration of a run: dataclasses whose field docstrings are the --help.
 
-`to_toml` and `from_toml` carry it to `config.toml` and back without loss.
+`to_toml` and `from_toml` write and read `config.toml` without loss.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class LearnerConfig:
     """The meta-learner's settings."""
 
     filters: int | None = None
-    """Filters of each conv block; by default the paper's (64 for protonet and ridge, else 48)."""
+    """Filters per conv block; by default the paper's (64 for protonet and ridge, else 48)."""
     normalisation: Literal["batch", "running"] = "batch"
-    """Statistics of the task's own images, or running averages when scoring."""
+    """Statistics of the task's own images, or running averages in evaluation."""
     inner_steps: int = 5
     """anil, maml: gradient steps of the inner loop."""
     inner_lr: float | None = None
@@ -44,8 +44,8 @@ class LearnerConfig:
     first_order: bool = False
     """anil, maml: leave out second derivatives."""
     average: float = 0.0
-    """Evaluate a moving average of the weights, which keeps this share of itself at each step, such
-    as 0.999; 0 evaluates the last weights. Training goes on from the last weights in both cases."""
+    """Evaluate a moving average of the weights with this decay, such as 0.999. 0 evaluates the last
+    weights. Training is the same in both cases."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.average < 1:
@@ -54,38 +54,38 @@ class LearnerConfig:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the runs of a comparison have in common: benchmark, task geometry, budgets."""
+    """Settings that all runs of a comparison share: benchmark, task geometry, budgets."""
 
     benchmark: str = "builtin"
     """A benchmark's name, or the path of a TOML file that lists packs and steps."""
     scale: float = 1.0
     """Shrink steps, memory and detection windows together."""
     ways: int = 5
-    """Classes of a task."""
+    """Classes per task."""
     queries: int = 10
-    """Query images of each class."""
+    """Query images per class."""
     ways_in_training: int | None = None
-    """protonet, ridge: put tasks of one step together in training until they have this many
-    classes, a multiple of --ways. Only tasks of one batch, or (m2d3-pets) of one latent domain, go
-    together. By default every task stays as it is; evaluation is not changed."""
+    """protonet, ridge: combine the tasks of a step in training until they have this many classes, a
+    multiple of --ways. Only tasks of one batch, or (m2d3-pets) of one latent domain, are combined.
+    By default tasks are not combined. Evaluation does not change."""
     only: str | None = None
-    """Train and test on this domain of the benchmark alone."""
+    """Train and test only on this domain of the benchmark."""
     lr: float = 0.001
     """The optimiser's learning rate."""
     size: int = 28
     """Side of the built-in domains' images; packs have their own."""
     fresh: Fresh = "all"
-    """Which tasks are changed a little each time they are trained on: arriving and replayed ones,
-    replayed ones only, or none (off is the paper). The same for every method; see --transform."""
+    """Tasks to transform a little each time they are trained on: arriving and replayed ones,
+    replayed ones only, or none (as in the paper). The same for every method; see --transform."""
     labels: Literal["detected", "oracle"] = "detected"
-    """m2d3-pets: latent domains by detection, or the true ones, which is an oracle."""
+    """m2d3-pets: latent domains by detection, or the true domains (an oracle)."""
     test_tasks: int = 750
-    """Unseen tasks of each domain in the final evaluation."""
+    """Unseen tasks per domain in the final evaluation."""
     test_precision: float = 0.0
-    """Stop testing a domain early, once its 95 % interval is at most this many percent points to
-    either side (such as 0.5); 0 never does. All methods meet the same tasks in the same order."""
+    """Stop testing a domain once its 95 % interval is at most this many percentage points on each
+    side, such as 0.5. 0 never stops early. All methods get the same tasks in the same order."""
     stage_tasks: int = 100
-    """Unseen tasks of each domain after each true segment (for forgetting); 0 leaves it out."""
+    """Unseen tasks per domain after each true segment, for forgetting; 0 for none."""
     split: Literal["test", "val"] = "test"
     """Classes of the evaluation; choose settings on val only."""
     checkpoint_every: int = 500
@@ -95,7 +95,7 @@ class RunSettings:
     log_every: int = 10
     """Steps between two lines of metrics.jsonl."""
     variance_every: int = 0
-    """Measure the replay gradient's variance, PETS against uniform, every so many steps."""
+    """Steps between two measurements of the replay gradient's variance, PETS against uniform."""
     csv: bool = False
     """Also write metrics.csv, a table of the lines of metrics.jsonl."""
     tensorboard: bool = False
@@ -105,7 +105,7 @@ class RunSettings:
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
     precision: Literal["auto", "float32", "bf16"] = "float32"
-    """What the network computes in. bf16 is bfloat16 for its activations only; auto takes it where
+    """Number type of the network. bf16 uses bfloat16 for its activations only. auto takes bf16 if
     the machine has it in hardware and a short test finds it faster."""
     threads: int | None = None
     """Threads of torch; by default torch's own choice."""
@@ -136,12 +136,12 @@ class RunSettings:
             )
         if not 0 < self.scale <= 1:
             raise UsageError(f"--scale must be above 0 and at most 1, not {self.scale}")
-        if not 0 < self.lr <= 1e30:  # torch cannot turn more into a step
+        if not 0 < self.lr <= 1e30:  # torch fails on larger ones
             raise UsageError(f"--lr must be above 0 and at most 1e30, not {self.lr}")
 
     @property
     def tasks_together(self) -> int:
-        """How many tasks make one task of `ways_in_training` classes."""
+        """The number of tasks in one task of `ways_in_training` classes."""
         return 1 if self.ways_in_training is None else self.ways_in_training // self.ways
 
 
@@ -150,14 +150,14 @@ class RunConfig(RunSettings):
     """One run: a method and a learner on a benchmark."""
 
     method: str = "m2d3-pets"
-    """How to learn from the stream: a name of the list below, joint or independent (the upper
+    """How to learn from the stream: a name from the list below, joint or independent (the upper
     bounds), package.module:Name or file.py:Name."""
     learner: str = "protonet"
-    """The few-shot learner: a name of the list below, package.module:Name or file.py:Name."""
+    """The few-shot learner: a name from the list below, package.module:Name or file.py:Name."""
     shots: int = 1
-    """Support images of each class."""
+    """Support images per class."""
     seed: int = 0
-    """Everything random follows from this number."""
+    """The seed of all random numbers."""
     options: dict[str, Any] = field(default_factory=dict)
     """The options of plug-ins: --options.NAME VALUE."""
 
@@ -186,7 +186,7 @@ class RunConfig(RunSettings):
 
 
 def mark_of(method: str, oracle: bool) -> str:
-    """What stands behind the name of a row that is a bound and not a method's result.
+    """A mark to put after the name of a row that is a bound, not a method's result.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def mark_of(method: str, oracle: bool) -> str:
 
 
 def describe_fresh(fresh: Fresh, transform: TransformConfig) -> str:
-    """Which tasks a run changed before it trained on them, and how.
+    """The tasks that a run transforms before training on them, and how.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def to_toml(config: RunConfig) -> str:
 
 
 def from_toml(text: str, where: str = "config.toml") -> RunConfig:
-    """Read a configuration; what is left out keeps its default."""
+    """Read a configuration. Settings that are left out keep their defaults."""
     return from_table(parse_toml(text, where), where)
 
 
@@ -232,7 +232,7 @@ def from_table(table: dict[str, Any], where: str) -> RunConfig:
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read a configuration file; a benchmark file and a data folder in it count from its place."""
+    """Read a configuration file. Paths in it are relative to its folder."""
     config = from_table(read_toml(path), str(path))
     benchmark, data = config.benchmark, config.data
     if benchmark.endswith(".toml"):

@@ -1,4 +1,4 @@
-"""A run's folder before its first step: its settings, and whether it can be taken."""
+"""A run's folder before the first step: its settings, and whether it is free to use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metadrift.storage.files import write_atomically
 from metadrift.storage.reading import read_json
 from metadrift.streams import Benchmark, load_benchmark
 
-# What a run leaves behind that has not come to its first checkpoint.
+# The files of a run that ended before its first checkpoint.
 _BEGUN = re.compile(
     r"\.lock|\.(config\.toml|benchmark\.toml|summary\.json|metrics\.csv)\..*|config\.toml|benchmark\.toml"
     r"|(metrics|events)\.jsonl|metrics\.csv|memory(-\d+)?\.bin|log\.txt|report\.html|tensorboard|checkpoints"
@@ -29,13 +29,12 @@ _WAY_OUT = "choose another --name, or remove {folder}"
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether nothing would be lost by starting a run here: no checkpoint, no result, no file of
-    somebody else's."""
+    """True if starting a run here would lose nothing: no checkpoint, no result, no other file."""
     if not folder.is_dir():
         return not folder.exists()
     if checkpoints(folder / "checkpoints") or not _settings_are_ours(folder):
         return False
-    domains = folder / "domains"  # independent training: each domain has a run of its own
+    domains = folder / "domains"  # independent training: one run per domain
     rest = [entry for entry in folder.iterdir() if entry != domains]
     inside = [*domains.iterdir()] if domains.is_dir() else []
     return all(_BEGUN.fullmatch(e.name) for e in rest) and all(is_unused(e) for e in inside)
@@ -49,7 +48,7 @@ def _settings_are_ours(folder: Path) -> bool:
 
 
 def refuse_taken(folder: Path) -> None:
-    """Raise where a run has begun, or where something else lies."""
+    """Raise if the folder holds a run or other files."""
     if is_unused(folder):
         return
     if (folder / CONFIG).is_file():
@@ -59,13 +58,13 @@ def refuse_taken(folder: Path) -> None:
 
 
 def write_settings(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
-    """Write what the run follows from; from here on nothing outside but its packs matters."""
+    """Write everything that the run depends on, except for its packs."""
     write_atomically(folder / BENCHMARK, benchmark.to_toml())
     write_atomically(folder / CONFIG, to_toml(config))
 
 
 def refuse_other_run(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
-    """Raise with the first setting in which the run in a folder is not the one asked for."""
+    """Raise if the run in a folder has other settings, and name the first one."""
     there = read_settings(folder)
     before = depends_on(there, load_benchmark(there.benchmark))
     refuse_difference(
@@ -74,16 +73,16 @@ def refuse_other_run(folder: Path, config: RunConfig, benchmark: Benchmark) -> N
 
 
 def refuse_other_result(folder: Path, config: RunConfig, benchmark: Benchmark) -> None:
-    """The same for a finished run, by what its summary says that it is of.
+    """The same for a finished run, by the settings in its summary.
 
-    Where the benchmark is not pinned, packs and settings that are still open are not compared.
+    If the benchmark is not pinned, packs and unresolved settings are not compared.
     """
     before = read_json(folder / "summary.json").get("settings")
     way_out = _WAY_OUT.format(folder=folder)
     if not isinstance(before, dict):
         raise OtherSettingsError(
-            f"{folder} does not say which settings its result is of, so an earlier version made "
-            f"it; {way_out}"
+            f"{folder} does not record the settings of its result, so an earlier version made it; "
+            f"{way_out}"
         )
     now = depends_on(config, benchmark)
     if not benchmark.pinned:

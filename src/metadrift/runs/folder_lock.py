@@ -1,4 +1,4 @@
-"""One program at a time in a run's folder, and nothing is written outside of it."""
+"""Lock a run's folder for one program, and refuse links that lead out of it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Make the folder and hold it; a second program is told which process has it.
+    """Make the folder and lock it. A second program gets an error that names the holder.
 
-    It waits up to `patience` seconds for the program that has it.
+    Waits up to `patience` seconds for the program that holds the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,10 @@ def folder_lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise when something in a run's folder leads elsewhere: a foreign run could have us write,
-    cut or delete there."""
+    """Raise if a link in a run's folder leads out of it. Following one from an untrusted run could
+    write, cut or delete files elsewhere."""
     inside = [folder, folder / "checkpoints", *(folder / "checkpoints").glob("*step-*")]
-    inside.append(folder / "domains")  # of independent training, each a run of its own
+    inside.append(folder / "domains")  # independent training: one run per domain
     for place in inside:
         for entry in [place, *place.iterdir()] if place.is_dir() else [place]:
             if entry.is_symlink() and entry != folder:
@@ -52,7 +52,7 @@ def refuse_links(folder: Path) -> None:
 
 
 def _remove_half_written(folder: Path) -> None:
-    """What a killed program left of the files that are renamed when whole."""
+    """Remove the temporary files of a program that was killed."""
     for name in (CONFIG, BENCHMARK, "summary.json"):
         for path in folder.glob(f".{name}.*"):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A failed step does not change the weights."""
+"""Undo a step that makes the weights NaN or infinite."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from metadrift.methods.base import NonFiniteError, refuse_non_finite
 
 
 class WeightGuard:
-    """Puts a learner's weights back when a step ends in NaN or infinity.
+    """Restores a learner's weights when a step ends in NaN or infinity.
 
-    Most methods refuse a loss or a gradient that is not finite before they touch the weights. A
-    method of several inner steps, running averages, and a step so large that the weights overflow
-    are not covered by that: here the weights from before the step are kept, and put back.
+    Most methods refuse a loss or a gradient that is not finite before they change the weights. That
+    does not cover methods with several inner steps, running averages, or a step so large that the
+    weights overflow. So this keeps the weights from before the step, and restores them.
 
     Parameters
     ----------
     learner
-        Whose parameters and buffers are guarded.
+        The learner whose parameters and buffers are guarded.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class WeightGuard:
             self._copy(self._kept, self._live)
 
     def _refuse_overflow(self) -> None:
-        # A sum is finite when all numbers are, and costs half of what asking each one does.
+        # If the sum is finite, all numbers are. It takes half the time of testing each number.
         sums = [t.sum() for t in self._live if t.is_floating_point()]
         refuse_non_finite(torch.stack(sums).sum().item(), "a weight")
 

@@ -1,8 +1,8 @@
 """One run: the loop over the stream, its checkpoints, and how it ends.
 
-Each pass of the loop is one step: learn, write down, evaluate where a true segment ends, and
-checkpoint where one is due. The state after a pass is all that the next one needs, so a run that
-was killed goes on from its last checkpoint to the same bytes.
+Each pass of the loop is one step: learn, record, evaluate at the end of a true segment, and write a
+checkpoint when one is due. A checkpoint holds everything that the next pass needs, so a run that
+was killed resumes to the same bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from metadrift.streams.prefetch import Prefetch
 
 
 class InterruptedRunError(MetadriftError):
-    """The run was asked to stop and has saved itself."""
+    """The run was asked to stop, and has written a checkpoint."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -67,9 +67,9 @@ def start(
     group: Group | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
-    """Begin a run in a new folder; gives its summary.
+    """Begin a run in a new folder. Returns its summary.
 
-    Of a group of processes all call this; the leading one writes the folder and calls `callbacks`.
+    All processes of a group call this. Process 0 writes the folder and calls `callbacks`.
     """
     group = group or Group()
     if group.leads:
@@ -95,8 +95,8 @@ def go_on(
 ) -> dict[str, Any]:
     """Continue a run from its last checkpoint, or from the start if it has none.
 
-    The group may have another number of processes than the one that began the run. If a program
-    still holds the folder, this one waits up to `patience` seconds for it.
+    The number of processes may differ from the one that began the run. If another program holds
+    the folder, this one waits up to `patience` seconds.
     """
     group = group or Group()
     refuse_links(folder)
@@ -119,7 +119,7 @@ def _carry_on(
 def _independent(
     config: RunConfig, folder: Path, quiet: bool, group: Group, callbacks: Sequence[Callback]
 ) -> dict[str, Any]:
-    """A learner for each domain, each a run of its own in a folder of its own."""
+    """One learner per domain, each trained by a separate run in its own folder."""
     summaries = {}
     benchmark = plan(config)
     packs = open_packs(benchmark, config.data, config.size)
@@ -174,7 +174,7 @@ class _Run:
             self.progress.say(f"memory: {self.parts.buffer.capacity} batches, {megabytes:.1f} MB")
 
     def _blindness(self) -> list[str]:
-        """What a person should know before waiting for changes that cannot be seen."""
+        """A warning if the detector cannot see changes on this stream."""
         if self.config.method != "m2d3-pets" or self.config.labels == "oracle":
             return []
         stays = [segment.steps for segment in self.parts.benchmark.segments]
@@ -188,13 +188,13 @@ class _Run:
             with stop_signals() as stopped:
                 with Prefetch(self.parts.stream) as stream:
                     self._train(stream, stopped)
-                self.saver.save(self.state)  # whatever happens in evaluation, the training is kept
+                self.saver.save(self.state)  # keep the training, even if the evaluation fails
                 width = self.config.test_precision / 100 or None
                 accuracy = self._evaluate(self.config.test_tasks, stopped, width)
             summary = summarise(self.config, self.settings, self.parts, accuracy, self.state)
             if self.group.leads:
                 write_json(self.folder / "summary.json", summary)
-                summary = read_json(self.folder / "summary.json")  # for a caller as for a reader
+                summary = read_json(self.folder / "summary.json")  # exactly what a reader gets
             return summary
         finally:
             self.progress.close()
@@ -215,7 +215,7 @@ class _Run:
                 last_saved = self.state.step
 
     def _agreed(self, stopped: list[int]) -> list[int]:
-        """The signals to obey now; several processes agree on the step when a line is due."""
+        """The signals to handle now. Several processes agree on them when a line is due."""
         if self.group.size == 1:
             return stopped
         if self.state.step % self.config.log_every:
@@ -244,7 +244,7 @@ class _Run:
         except NonFiniteError as error:
             self._non_finite(error)
             skipped = True
-            if record is None:  # else detector and memory have counted it: only weights overflowed
+            if record is None:  # otherwise only weights overflowed: detector and memory counted it
                 self.parts.clock.leave_out(self.state.step)
         self.state.seconds["data"] += got - begin
         self.state.seconds["train"] += time.perf_counter() - begin
@@ -259,14 +259,14 @@ class _Run:
             self.callbacks.on_step(line)
 
     def _note(self, change: Change) -> None:
-        """A change that the method reports, dated by the stream's steps."""
+        """Record a change that the method reports, in steps of the stream."""
         at_step, started_at = map(self.parts.clock.stream_step, (change.at_step, change.started_at))
         self.state.reports.append(at_step)
         dated = replace(change, at_step=at_step, started_at=started_at)
         self.recorder.event(self.state.step, "change", **asdict(dated))
 
     def _memory(self, step: int) -> dict[str, Any]:
-        """What memory holds and how it is drawn, when a line of metrics is due."""
+        """The memory's contents and draw probabilities, for a line of metrics."""
         method = self.parts.method
         if step % self.config.log_every or not isinstance(method, ReplayingMethod):
             return {}
@@ -288,7 +288,7 @@ class _Run:
         last = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
         raise MetadriftError(
             f"{error} at step {self.state.step} with learning rate {self.config.lr:g}; the weights "
-            f"were not touched and {last}. A lower --lr, or --on-nan skip, may help."
+            f"were not changed and {last}. A lower --lr, or --on-nan skip, may help."
         ) from None
 
     def _measure_variance(self) -> None:

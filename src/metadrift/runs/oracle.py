@@ -1,4 +1,4 @@
-"""The oracle: a detector that knows the true changes. For upper bounds, always marked."""
+"""The oracle: a detector that knows the true changes. Results with it are marked as oracle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from metadrift.tasks import TaskBatch
 
 
 class OracleDetector(ChangeDetector):
-    """Reports every true change at the step where it happens, or at the next one that is learned.
+    """Reports every true change at its step, or at the next step that is learned.
 
     Parameters
     ----------
     changes
         Steps of the stream.
     clock
-        Which of them were left out.
+        The clock that knows which steps were left out.
     """
 
     def __init__(self, changes: Sequence[int], clock: StreamClock | None = None) -> None:

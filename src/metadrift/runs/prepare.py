@@ -1,4 +1,4 @@
-"""Before a run has a folder: check all settings, and replace every default by its value."""
+"""Check all settings of a run, and replace every default by its value, before it has a folder."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from metadrift.streams import Benchmark, open_packs
 def prepared(
     config: RunConfig, group: Group | None = None, here: bool = True
 ) -> tuple[RunConfig, Benchmark]:
-    """The resolved settings and the benchmark with its packs; nothing is written.
+    """The resolved settings and the benchmark with its packs. Writes nothing.
 
-    `here` is False for a run that another machine will do, which may have another device.
+    `here` is False for a run on another machine, which may have another device.
     """
     loggers(config)
-    # All parts are made once with the smallest memory: what is wrong with any of them shows now.
+    # Make all parts once with the smallest memory: any error in the settings shows now.
     trial = replace(
         config,
         memory=replace(config.memory, capacity=1, mapped=False),
@@ -45,7 +45,7 @@ def prepared(
 def settle_precision(config: RunConfig, group: Group | None = None) -> tuple[RunConfig, str]:
     """The run with `auto` replaced by what is faster here, and a sentence that says why.
 
-    The leading process of a group decides for all. Any other precision stays, without a word.
+    Process 0 of a group decides for all. Any other precision stays, without a sentence.
     """
     if config.precision != "auto":
         return config, ""

@@ -13,7 +13,7 @@ class RunProgress:
     Parameters
     ----------
     total, done
-        Steps of the run, and how many a resumed run has done.
+        Steps of the run, and steps that a resumed run has done already.
     quiet
         Show nothing.
     """
@@ -32,7 +32,7 @@ class RunProgress:
         self._bar.update(line["step"], describe(line))
 
     def evaluated(self, done: int, of: int) -> None:
-        """How many of the unseen tasks are scored."""
+        """Show the number of test tasks done."""
         if self._evaluating != of:
             self._bar.begin("evaluating", of, "tasks")
             self._evaluating = of
@@ -50,7 +50,7 @@ def describe(line: dict[str, Any]) -> str:
     """
     parts = [f"loss {line['loss']:.3f}", f"acc {100 * line['accuracy']:.1f}%"]
     threshold = line.get("threshold")
-    if threshold is not None and threshold == threshold:  # a detector that has one by now
+    if threshold is not None and threshold == threshold:  # not NaN: the detector has one
         statistic, threshold = (f"{line[k]:.3f}".lstrip("0") for k in ("statistic", "threshold"))
         parts.append(f"W {statistic}/{threshold}")
     if len(line.get("memory") or {}) > 1:

@@ -25,22 +25,22 @@ from metadrift.storage.reading import as_text, parse_json, read_json_lines
 class Recorder:
     """Writes `metrics.jsonl` (a line every few steps) and `events.jsonl` (what happened).
 
-    A checkpoint remembers how long the two files were; a resumed run cuts them back to that, so
-    that no step is written twice.
+    A checkpoint stores the length of the two files. A resumed run cuts them back to it, so no step
+    is written twice.
 
     Parameters
     ----------
     folder
         The run's folder.
     log_every
-        Steps between two lines of metrics; loss and accuracy are means over those steps.
+        Steps between two lines of metrics. Loss and accuracy are means over those steps.
     writes
-        False only gathers: of several processes one writes.
+        False in all processes but one: they gather numbers and write nothing.
 
     Attributes
     ----------
     lost
-        What a machine that went down took of the two files, in sentences.
+        Sentences about lines of the two files that a crash of the machine lost.
     """
 
     def __init__(self, folder: Path, log_every: int, writes: bool = True) -> None:
@@ -55,7 +55,7 @@ class Recorder:
         self._clock = time.perf_counter()
 
     def step(self, step: int, record: StepRecord, **more: Any) -> dict[str, Any] | None:
-        """Take in one step (from 0); gives the line of metrics when one is due."""
+        """Add one step (from 0). Returns the line of metrics when one is due."""
         self._since += 1
         self._sums[0] += record.loss
         self._sums[1] += record.accuracy
@@ -83,17 +83,17 @@ class Recorder:
         self._write("events", {"step": step, "event": what, **details})
 
     def start_over(self) -> None:
-        """Forget what a run without a checkpoint had written."""
+        """Remove the lines of a run that ended before its first checkpoint."""
         for path in self._files.values():
             open_without_links(path, "wb").close()
 
     def flush(self) -> None:
-        """Have the disk hold the lines that a checkpoint is about to count on."""
+        """Flush the lines that the next checkpoint counts on to the disk."""
         if self._writes:
             flush(*self._files.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """How long the files are, and the sums of the line that is being gathered."""
+        """The lengths of the files, and the sums of the current line."""
         lengths = {f"{name}_bytes": path.stat().st_size for name, path in self._files.items()}
         return {**lengths, "sums": list(self._sums), "replays": self._replays, "since": self._since}
 
@@ -104,7 +104,7 @@ class Recorder:
         self._replays, self._since = int(state["replays"]), int(state["since"])
 
     def _cut_back(self, name: str, length: int) -> None:
-        """Keep what was there when the checkpoint was written, up to the last whole line."""
+        """Keep the lines from before the checkpoint, up to the last whole one."""
         if length < 0:
             raise ValueError(f"{name}.jsonl cannot have had {length} bytes")
         with open_without_links(self._files[name], "r+b") as file:
@@ -113,8 +113,8 @@ class Recorder:
             file.truncate(whole)
         if whole < length:
             self.lost.append(
-                f"{self._files[name]} had {length} bytes at the checkpoint and has {whole} whole "
-                "ones now: the lines between are lost"
+                f"{self._files[name]} had {length} bytes at the checkpoint and has {whole} now: "
+                "the lines between are lost"
             )
 
     def _write(self, name: str, line: dict[str, Any]) -> None:
@@ -125,9 +125,9 @@ class Recorder:
 
 
 def versions() -> dict[str, str]:
-    """What computes the numbers. `code` is a fingerprint of the package's own source.
+    """Versions of everything that computes the numbers. `code` is a hash of the package's source.
 
-    Code that the user named (plug-ins) stands there with the sha256 of its file.
+    Plug-ins are listed with the sha256 of their files.
     """
     return _own_versions() | registry.loaded()
 
@@ -147,9 +147,9 @@ def _own_versions() -> dict[str, str]:
 
 
 def read_lines(path: Path, damaged: list[str] | None = None) -> list[dict[str, Any]]:
-    """The whole lines of a jsonl file; a last line that is still being written is left out.
+    """The whole lines of a jsonl file, without a last line that is still being written.
 
-    A damaged line is refused, or left out and named in the list `damaged` where one is given.
+    A damaged line raises an error. With a list `damaged` it is left out and named in the list.
     """
     return read_json_lines(path, damaged=damaged) if path.is_file() else []
 

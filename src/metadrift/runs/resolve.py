@@ -1,4 +1,4 @@
-"""What a run depends on, with every default replaced by the value that is used."""
+"""The settings that a run depends on, with every default replaced by its value."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from metadrift.runs.config import RunConfig
 from metadrift.streams import Benchmark
 
 CONFIG, BENCHMARK = "config.toml", "benchmark.toml"
-"""The two files of a run's folder that its numbers follow from."""
+"""The two files of a run's folder that determine its numbers."""
 
 FREE = ("device", "threads", "keep", "checkpoint_every", "log_every", "csv", "tensorboard")
-"""What may be changed in a run's config.toml between two resumes; its result stays the same."""
+"""Settings in a run's config.toml that may change between resumes without changing its result."""
 
-_ELSEWHERE = ("benchmark", "scale", "data")  # what they lead to is in the benchmark's own entries
+_ELSEWHERE = ("benchmark", "scale", "data")  # the benchmark's own entries hold their effect
 
 
 def resolved(
     config: RunConfig, benchmark: Benchmark, learner: MetaLearner | None = None
 ) -> RunConfig:
-    """The same run with nothing left to a default, as its folder holds it.
+    """The same run with every default replaced by its value, as its folder holds it.
 
     Parameters
     ----------
     config
-        The settings as they were asked for.
+        The settings as the user gave them.
     benchmark
-        The one to run, at the run's scale. It is read from the run's own file after this, so the
-        scale becomes 1 and what depends on the scale is said as it is.
+        The benchmark at the run's scale. The run's folder holds it at this scale, so `scale`
+        becomes 1 and all sizes are final.
     learner
-        The learner of these settings; without it what only a made learner knows stays open.
+        The learner of these settings. Without it, defaults that depend on it stay unresolved.
     """
     learn = config.learn
     if learn.inner_lr is None:
@@ -66,9 +66,9 @@ def resolved(
 
 
 def depends_on(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
-    """Every setting that the run's numbers follow from, by the name it has in config.toml.
+    """Every setting that the run's numbers depend on, by its name in config.toml.
 
-    The benchmark's entries are its content, not its place.
+    The benchmark appears by its content, not by its path.
     """
     settings: dict[str, Any] = {"benchmark": benchmark.name, "scale": benchmark.scale}
     for name, value in dataclasses.asdict(config).items():
@@ -92,7 +92,7 @@ def fingerprint(settings: Mapping[str, Any]) -> str:
 def refuse_difference(
     where: str, before: Mapping[str, Any], now: Mapping[str, Any], way_out: str
 ) -> None:
-    """Raise with the first setting that is not what it was, and both its values."""
+    """Raise if a setting has changed, with its name and both values."""
     for name in [*now, *(name for name in before if name not in now)]:
         if before.get(name) != now.get(name):
             raise OtherSettingsError(
@@ -102,11 +102,11 @@ def refuse_difference(
 
 
 class OtherSettingsError(MetadriftError):
-    """What is in a folder was made with other settings than are asked for."""
+    """A folder's content was made with other settings."""
 
 
 def _as_json(value: Any) -> Any:
-    """As it is read back from a checkpoint or a summary."""
+    """The value as a checkpoint or a summary gives it back."""
     return list(value) if isinstance(value, tuple) else value
 
 

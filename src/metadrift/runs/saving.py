@@ -1,4 +1,4 @@
-"""A run's checkpoints: what is written into one, and how a run takes the newest whole one up."""
+"""A run's checkpoints: their content, and how a run restores the newest whole one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from metadrift.runs.resolve import CONFIG, OtherSettingsError, refuse_difference
 
 @dataclass
 class RunState:
-    """Where a run stands, apart from what its method holds."""
+    """The state of a run, without the state of its method."""
 
     step: int = 0
     """Steps done."""
@@ -47,13 +47,13 @@ class Saver:
     folder
         The run's folder.
     keep
-        Checkpoints that stay on the disk.
+        Checkpoints to keep on the disk.
     seed
-        The run's; a memory that is dealt out to another number of processes draws from it.
+        The run's seed, used when another number of processes divides the memory.
     group, parts, recorder
-        The processes, and what a checkpoint holds and restores.
+        The processes, and the objects whose state a checkpoint holds.
     settings
-        Everything that the run's numbers follow from; a checkpoint of other settings is refused.
+        Everything that the run's numbers depend on. A checkpoint with other settings is refused.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Saver:
         self.group, self.parts, self.recorder = group, parts, recorder
         self.settings = settings
         self._newest: int | None = None  # the step of the newest checkpoint
-        self._others: list[str] = []  # what was installed when the checkpoint was written
+        self._others: list[str] = []  # versions that differ from those of the checkpoint
 
     def save(self, state: RunState) -> Path:
-        """Write a checkpoint of this step, unless there is one already; gives its path."""
+        """Write a checkpoint of this step, unless there is one already. Returns its path."""
         path = self.folder / f"step-{state.step}"
         if self._newest == state.step:  # stopped during the final evaluation, or resumed there
             return path
@@ -103,7 +103,7 @@ class Saver:
         return path
 
     def load(self, state: RunState) -> list[str]:
-        """Take up the newest whole checkpoint; gives what a person should know about that."""
+        """Restore the newest whole checkpoint. Returns warnings for the user."""
         if self.group.leads:
             remove_leftovers(self.folder)
         self.group.wait()
@@ -129,11 +129,11 @@ class Saver:
         return []
 
     def _try(self, path: Path, state: RunState) -> MetadriftError | None:
-        """Take up a checkpoint; gives what is wrong with it, if anything is."""
+        """Restore a checkpoint. Returns the error if it is damaged."""
         try:
             self._restore(path, load_checkpoint(path), state)
         except OtherSettingsError:
-            raise  # not a damage: an older checkpoint would not fit any better
+            raise  # it is not damaged: an older checkpoint would not fit either
         except MetadriftError as error:
             return error
         except DAMAGE as error:

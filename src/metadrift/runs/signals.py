@@ -1,4 +1,4 @@
-"""How a run is asked to stop."""
+"""Signals that ask a run to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are noted and handled after the step; a second one acts at once."""
+    """Note SIGINT and SIGTERM, to be handled after the step. A second one acts at once."""
     noted: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
@@ -20,7 +20,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: the program around us keeps its own handling
+    except ValueError:  # not in the main thread: the calling program handles signals itself
         yield noted
         return
     try:

@@ -1,4 +1,4 @@
-"""From a method's count of learned batches to steps of the stream."""
+"""Turn a method's count of learned batches into steps of the stream."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 
 class StreamClock:
-    """From a method's own count to steps of the stream, which differ by the steps left out.
+    """Turns a method's count into steps of the stream. They differ by the skipped steps.
 
-    Detector and memory number the batches that they were shown. A step whose loss was not finite
-    was shown to neither (`--on-nan skip`), so a date of theirs is that many steps earlier than the
-    stream's.
+    Detector and memory count the batches they receive. With `--on-nan skip` they do not receive a
+    step whose loss is not finite, so their counts fall behind the stream.
 
     Examples
     --------
@@ -23,14 +22,14 @@ class StreamClock:
     """
 
     def __init__(self) -> None:
-        self._learned_before: list[int] = []  # of each step left out: batches learned before it
+        self._learned_before: list[int] = []  # for each skipped step: batches learned before it
 
     def leave_out(self, step: int) -> None:
-        """This step of the stream, later than all before it, was not learned from."""
+        """Note that this step was skipped. Steps must come in ascending order."""
         self._learned_before.append(step - len(self._learned_before))
 
     def stream_step(self, count: int) -> int:
-        """The step at which the batch of this number (from 0) arrived."""
+        """The step at which batch number `count` (from 0) arrived."""
         return count + bisect_right(self._learned_before, count)
 
     def state_dict(self) -> dict[str, Any]:

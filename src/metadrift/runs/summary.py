@@ -32,7 +32,7 @@ def summarise(
     accuracy: dict[str, DomainAccuracy],
     state: RunState,
 ) -> dict[str, Any]:
-    """Put the numbers together; `settings` is everything that they follow from."""
+    """Gather the final numbers. `settings` is everything that they depend on."""
     return {
         **_head(config, settings, parts.benchmark.steps),
         **_accuracy(accuracy),
@@ -65,7 +65,7 @@ def merge_independent(
         **_head(config, depends_on(config, benchmark), sum(s["steps"] for s in summaries.values())),
         **_accuracy(scored),
         "stages": [],
-        "forgetting": None,  # no learner leaves its domain
+        "forgetting": None,  # each learner has one domain only
         "backward_transfer": None,
         "detection": None,
         "memory": None,
@@ -81,7 +81,7 @@ def merge_independent(
 
 
 def shares_by_domain(parts: Parts) -> dict[str, float]:
-    """The share of memory that each true domain has, by the step at which a batch arrived."""
+    """Each true domain's share of memory, by the step at which a batch arrived."""
     method = parts.method
     if parts.truth is None or not isinstance(method, ReplayingMethod) or not len(method.memory):
         return {}
@@ -126,7 +126,7 @@ def _accuracy(accuracy: dict[str, DomainAccuracy]) -> dict[str, Any]:
 
 
 def _kept(parts: Parts, stages: list[dict[str, float]]) -> dict[str, Any]:
-    """What is left of earlier domains; the last stage is of the final weights, on equal tasks."""
+    """Forgetting and backward transfer. The last stage is the final weights on the same tasks."""
     if parts.truth is None or not stages:
         return {"forgetting": None, "backward_transfer": None}
     stays = parts.truth.stays
@@ -172,7 +172,7 @@ def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
 
 
 def _peak_bytes() -> int | None:
-    """The most memory that this process has held; None on Windows, where Python cannot tell."""
+    """The peak memory of this process; None on Windows, where Python cannot measure it."""
     if sys.platform == "win32":
         return None
     import resource
