@@ -15,7 +15,7 @@ from metadrift.storage.terminal import printable
 def make_report(
     folder: Path, out: Path | None = None, figures: Path | None = None, examples: bool = True
 ) -> tuple[Path, list[Path]]:
-    """Write the page, and the figures where they are asked for; gives the paths."""
+    """Write the page, and the figures if asked for. Returns their paths."""
     if not folder.is_dir():
         raise MetadriftError(f"there is no folder {folder} of a run or a comparison")
     page = out or folder / "report.html"
