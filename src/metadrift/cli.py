@@ -7,6 +7,7 @@ This module holds only the table. A command is a module of `metadrift.commands` 
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 
 from metadrift import __version__, registry
@@ -37,6 +38,8 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong use."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help"):
@@ -59,6 +62,12 @@ def main(arguments: list[str] | None = None) -> int:
         said = "\n".join(map(printable, str(error).splitlines()))
         print(f"{program}: {said}", file=sys.stderr)
         return error.exit_code
+    except UnicodeEncodeError as error:
+        if debug:
+            raise
+        part = error.object[max(error.start - 40, 0) : error.end + 40]
+        print(f"{program}: a name is not UTF-8 text, near {part!r}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"{program}: stopped", file=sys.stderr)
         return 130

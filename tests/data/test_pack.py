@@ -106,6 +106,10 @@ def cut(path: Path) -> None:
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no pack.json": (lambda p: (p / "pack.json").unlink(), "no pack.json"),
     "no images": (lambda p: (p / "images.npy").unlink(), "no images.npy"),
+    "a pipe for images": (
+        lambda p: ((p / "images.npy").unlink(), os.mkfifo(p / "images.npy")),
+        "no images.npy",
+    ),
     "not json": (lambda p: (p / "pack.json").write_text("{"), "cannot be read as JSON"),
     "not text": (
         lambda p: (p / "pack.json").write_bytes(b"\xff\xfe\x00"),

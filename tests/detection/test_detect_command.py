@@ -209,3 +209,39 @@ def test_the_simulation_of_the_docs_runs_small() -> None:
     rows = [line.split("|") for line in done.stdout.splitlines()[2:]]
     assert len(rows) == 5
     assert all(cells[5].strip() == "1,500" for cells in rows)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mode", ["default", "fourier", "paper"])
+@pytest.mark.parametrize("size", [1e300, 1.7e308, 5e-324, 1e120])
+def test_finite_numbers_of_any_size_are_taken(size: float, mode: str, stream) -> None:
+    signs = np.where(stream(0, (100, 0.0)) < 0, -size, size)
+    assert np.isfinite(signs).all()
+    detect(signs, mode=mode, window=10)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_size_of_the_numbers_does_not_change_what_is_found(stream) -> None:
+    z = stream(0, (300, 0.0), (200, 2.0))
+    usual, large = (detect(z * size, window=20).changes for size in (1.0, 2.0**1000))
+    assert usual == large
+    assert [change.started_at for change in usual] == [300]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_jump_to_the_largest_numbers_is_a_change(stream) -> None:
+    z = stream(0, (300, 0.0), (200, 0.0))
+    z[300:] = np.where(z[300:] < 0, -1e300, 1e300)
+    assert detect(z, window=20).changes[0].started_at == 300
+    detector = TwoStageDetector(DetectionConfig(window=20))
+    assert [change for row in z if (change := detector.update(row))]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mode", ["default", "fourier", "paper"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_no_number_is_named(value: float, mode: str, stream) -> None:
+    z = stream(0, (60, 0.0))
+    z[31, 2] = value
+    with pytest.raises(MetadriftError, match="step 31 holds NaN or infinity"):
+        detect(z, mode=mode, window=10)

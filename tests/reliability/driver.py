@@ -2,7 +2,8 @@
 
 Loading torch takes seconds, a tiny run less: this process loads everything once, makes the run
 of its first order itself, and forks for each further line of JSON on its input, {"words": [...],
-"sabotage": [name, argument], "said": file}. It answers with the exit code (negative for a signal).
+"sabotage": [name, argument], "said": file, "folder": where, "limit": seconds}. It answers with the
+exit code (negative for a signal), or with `late` for a command that it had to kill after `limit`.
 """
 
 import contextlib
@@ -10,10 +11,12 @@ import dataclasses
 import json
 import math
 import os
+import random
 import resource
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
 # Loaded here, so that no child has to.
@@ -159,6 +162,27 @@ def small_files(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+def little_memory(size):
+    """No more than this many further bytes of address space."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + size
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def killed_after(seconds):
+    """Killed by the system at any instruction, in Python or below it."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def clock_jumps(seed):
+    """Every clock goes back and forth by up to ten years from call to call."""
+    rng = random.Random(seed)
+    for name in ("time", "perf_counter", "monotonic"):
+        true = getattr(time, name)
+        setattr(time, name, lambda true=true: true() + rng.choice([0, 0, -3e8, 3e8, 7200, -7200]))
+
+
 def main():
     with contextlib.redirect_stdout(sys.stderr):
         assert cli.main(json.loads(sys.stdin.readline())["words"]) == 0
@@ -166,22 +190,42 @@ def main():
         order = json.loads(line)
         child = os.fork()
         if child == 0:
-            said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            os.dup2(said, 1)
-            os.dup2(said, 2)
-            if order["sabotage"]:
-                name, argument = order["sabotage"]
-                globals()[name](argument)
-            code = 99
-            try:
-                code = cli.main(order["words"])
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+            _obey(order)
+        print(_end_of(child, order["limit"]), flush=True)
+
+
+def _obey(order):
+    said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    os.chdir(order["folder"])
+    code = 99
+    try:
+        if order["sabotage"]:
+            name, argument = order["sabotage"]
+            globals()[name](argument)
+        code = cli.main(order["words"])
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _end_of(child, limit):
+    """Its exit code, or `late`."""
+    end = time.monotonic() + (limit or math.inf)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG if limit else 0)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "late"
+        time.sleep(0.005)
 
 
 if __name__ == "__main__":

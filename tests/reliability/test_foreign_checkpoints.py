@@ -76,6 +76,48 @@ def test_a_state_that_does_not_fit_is_refused_in_one_sentence(
     assert not (run / "summary.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("method/optimizer/state/0/exp_avg", 3),
+        ("method/detector/rng/state/inc", 2**200),
+        ("seconds/part memory", "long"),
+    ],
+)
+def test_values_that_fail_only_in_a_later_step_get_one_sentence(
+    path, value, stopped, tmp_path, capsys
+):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    file = run / "checkpoints" / "step-9" / "state.json"
+    saved = json.loads(file.read_text())
+    put(saved["state"], path, value)
+    seal(file.parent, saved)
+    assert main(["resume", str(run), "--json"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1
+    assert "step-9" in said or "checkpoint of step 9" in said
+    assert not (run / "summary.json").exists()
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../../precious", "..", "state.json"])
+def test_the_sums_of_a_checkpoint_name_files_of_its_own_only(name, stopped, tmp_path, capsys):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    file = run / "checkpoints" / "step-9" / "state.json"
+    saved = json.loads(file.read_text())
+    saved["sha256"][name] = "0" * 64
+    file.write_text(json.dumps(saved))
+    assert main(["resume", str(run), "--json"]) == 1
+    assert "is no file of a checkpoint" in capsys.readouterr().err
+
+
+def test_a_header_that_lies_is_noticed_before_the_file_is_read(stopped, tmp_path, capsys):
+    """A sparse file of a terabyte, which nobody could add up."""
+    run = shutil.copytree(stopped, tmp_path / "run")
+    os.truncate(run / "checkpoints" / "step-9" / "tensors.safetensors", 2**40)
+    assert main(["resume", str(run), "--json"]) == 1
+    assert "step-9 is damaged" in capsys.readouterr().err
+
+
 def test_weights_of_another_shape_are_refused(stopped, tmp_path, capsys):
     run = shutil.copytree(stopped, tmp_path / "run")
     file = run / "checkpoints" / "step-9" / "tensors.safetensors"

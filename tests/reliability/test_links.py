@@ -1,5 +1,6 @@
 """A run from a stranger whose files are links: nothing outside its folder is written or deleted."""
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -58,6 +59,21 @@ def test_a_run_folder_that_holds_a_link_is_refused(name, dangling, stopped, tmp_
     assert len(said.strip().splitlines()) == 1
     assert contents(victim) == before
     assert place.is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "config.toml", ".lock", "checkpoints/step-9/tensors.safetensors"]
+)
+def test_a_run_folder_that_holds_a_pipe_is_refused_and_not_waited_for(
+    name, stopped, driver, tmp_path
+):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    code, said = driver(tmp_path, "resume", run, limit=60)
+    assert code == 1
+    assert f"{run / name} is a pipe or a device, not a file" in said
 
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "checkpoints", "memory.bin"])

@@ -1,6 +1,8 @@
 """Hostile names in a terminal and as folders; tests/report has them on the page."""
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from PIL import Image
 
 from metadrift.cli import main
-from metadrift.data.pack import open_pack
+from metadrift.data.pack import open_pack, write_pack
 from metadrift.errors import MetadriftError
 from metadrift.runs.loop import start
 from metadrift.storage.files import is_folder_name
@@ -107,3 +109,44 @@ def test_a_seed_below_zero_is_refused_by_detect(tmp_path, capsys):
     (tmp_path / "d.csv").write_text("1,2\n3,4\n")
     assert main(["detect", str(tmp_path / "d.csv"), "--seed", "-1"]) == 2
     assert "--seed must be 0 or more, not -1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("every", ["0", "1" + "0" * 400])
+def test_a_false_alarm_rate_that_no_number_holds_is_refused(every, tmp_path, capsys):
+    (tmp_path / "d.csv").write_text("1,2\n3,4\n")
+    assert main(["detect", str(tmp_path / "d.csv"), "--false-alarm-every", every]) == 2
+    assert "--false-alarm-every must be between 1 and 10^15 steps" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_run_whose_name_is_not_utf8_is_shown_and_reported(config, driver, tmp_path):
+    assert driver.run(tmp_path, config, "run")[0] == 0
+    run = (tmp_path / "run").rename(tmp_path / os.fsdecode(b"r\xffn"))
+    for words in (["resume", run], ["report", run], ["watch", run, "--once"]):
+        code, said = driver(tmp_path, *words)
+        assert code == 0, said
+    assert "<h1" in (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_name_that_is_not_utf8_and_must_be_written_gets_one_sentence(config, driver, tmp_path):
+    data = tmp_path / os.fsdecode(b"d\xff")
+    shutil.copytree(Path(config.benchmark).parent, data)
+    words = ["run", "--benchmark", data / "short.toml", "--ways", 3, "--queries", 2]
+    code, said = driver(tmp_path, *words, "--out", tmp_path, "--name", "run", "--json")
+    assert code in (0, 1)
+    assert "Traceback" not in said
+    if code:
+        assert "is not UTF-8 text" in said
+        assert len(said.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "\u202egnp"])
+def test_a_preview_takes_no_control_code_from_the_packs_name(name, tmp_path, monkeypatch, capsys):
+    rows = [(f"c{c}", "train", np.zeros((2, 8, 8, 1), np.uint8)) for c in range(3)]
+    write_pack(tmp_path / "p", name, rows, source="here", licence="CC0")
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "preview", str(tmp_path / "p")]) == 0
+    said = capsys.readouterr().out.strip()
+    assert said.isprintable()
+    assert Path(said).is_file()

@@ -125,6 +125,8 @@ def test_alarms_lie_on_the_statistic_and_peaks_survive(comparison):
     [
         ("summary.json", "{}"),
         ("summary.json", "[]"),
+        ("summary.json", '{"segments": "x"}'),
+        ("summary.json", '{"segments": [["a", 1e300]], "seed": "x", "accuracy": {}}'),
         ("config.toml", "seed = ["),
     ],
 )

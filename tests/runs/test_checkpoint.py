@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import (
@@ -89,7 +90,7 @@ def test_a_write_that_fails_leaves_the_one_before_whole(tmp_path):
 def test_one_flipped_bit_anywhere_is_noticed(name, tmp_path):
     beside = tmp_path / "beside"
     beside.mkdir()
-    (beside / "shard-1.safetensors").write_bytes(bytes(range(200)))
+    save_file({"images": torch.arange(60.0)}, beside / "shard-1.safetensors")
     state = {"weights": torch.arange(40.0), "rng": 2**77 + 3, "names": ["a", "b"]}
     path = save_checkpoint(tmp_path / "c", 3, state, beside=beside)
     assert load_checkpoint(path)["rng"] == 2**77 + 3

@@ -16,6 +16,7 @@ from metadrift.data.synthetic.draw import BUILTIN
 from metadrift.data.synthetic.generate import ensure_builtin
 from metadrift.errors import UsageError
 from metadrift.randomness import Purpose, generator
+from metadrift.storage.terminal import printable
 from metadrift.tasks import TaskGeometry
 
 
@@ -69,7 +70,9 @@ def difficulty(
         if not json:
             if len(rows) == 1:
                 print(f"nearest centroid of raw pixels, {ways}-way {shots}-shot, {split} classes")
-            print(f"{pack.name:<16}{100 * found.accuracy:5.1f} ± {100 * found.ci95:.1f} %")
+            print(
+                f"{printable(pack.name):<16}{100 * found.accuracy:5.1f} ± {100 * found.ci95:.1f} %"
+            )
     if json:
         result = {"ways": ways, "shots": shots, "split": split, "packs": rows}
         print(json_text.dumps(result, indent=1))

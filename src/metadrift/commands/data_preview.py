@@ -14,6 +14,7 @@ from metadrift.data.preview import Sheet, draw_sheet
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.randomness import Purpose, generator
 from metadrift.storage.files import write_atomically
+from metadrift.storage.terminal import printable
 
 
 def main(words: list[str]) -> int:
@@ -55,7 +56,7 @@ def preview_pack(
     found = find_pack(pack, data)
     sheet = Sheet(split, min(classes, 1000), min(images, 200))
     picture = draw_sheet(found, sheet, generator(seed, Purpose.PREVIEW))
-    file = out or Path(f"{found.name}-{split}.png")
+    file = out or Path(f"{printable(found.name)}-{split}.png")
     png = io.BytesIO()
     picture.save(png, "PNG")
     try:
@@ -63,5 +64,5 @@ def preview_pack(
         write_atomically(file, png.getvalue())
     except OSError as error:
         raise MetadriftError(f"the sheet cannot be written to {file}: {error}") from None
-    print(file)
+    print(printable(str(file)))
     return 0

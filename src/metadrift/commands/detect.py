@@ -64,8 +64,8 @@ def detect_changes(
         raise UsageError(f"--seed must be 0 or more, not {seed}")
     if window < 3:
         raise UsageError(f"--window must be at least 3 steps, not {window}")
-    if false_alarm_every is not None and false_alarm_every < 1:
-        raise UsageError(f"--false-alarm-every must be at least 1 step, not {false_alarm_every}")
+    if false_alarm_every is not None and not 1 <= false_alarm_every <= 10**15:
+        raise UsageError("--false-alarm-every must be between 1 and 10^15 steps")
     if false_alarm_every is not None and mode == "paper":
         raise UsageError("--false-alarm-every is for the modes default and fourier, not for paper")
     vectors = read_vectors(embeddings)

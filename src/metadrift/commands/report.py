@@ -9,6 +9,7 @@ import tyro
 
 from metadrift.commands.arguments import call
 from metadrift.report.make import make_report
+from metadrift.storage.terminal import printable
 
 
 def main(words: list[str]) -> int:
@@ -45,5 +46,5 @@ def report(
         return 0
     if figures is not None:
         print(f"{len(files)} figures and tables: {figures}")
-    print(f"report: {page}")
+    print(f"report: {printable(str(page))}")
     return 0

@@ -16,7 +16,7 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.table import percent
 from metadrift.runs.config import RunConfig, load_config, mark_of
 from metadrift.storage.files import is_folder_name
-from metadrift.storage.terminal import print_table
+from metadrift.storage.terminal import print_table, printable
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
         raise MetadriftError(
             f"{folder / 'summary.json'} is not a summary of this version: {error}"
         ) from None
-    print(f"run folder: {folder}")
+    print(f"run folder: {printable(str(folder))}")
 
 
 def _print_accuracy(summary: dict[str, Any]) -> None:

@@ -121,11 +121,11 @@ def open_pack(path: Path | str) -> Pack:
     if not (path / "pack.json").exists():
         raise MetadriftError(f"{path} is not a pack: it has no pack.json")
     said = _read_description(path / "pack.json")
+    if not (path / "images.npy").is_file():  # a pipe would block the opening for ever
+        raise MetadriftError(f"{path} is not a whole pack: it has no images.npy")
     try:
         # Not np.load, which takes a zip or a pickle of this name as well.
         images = np.lib.format.open_memmap(path / "images.npy", mode="r")
-    except FileNotFoundError:
-        raise MetadriftError(f"{path} is not a whole pack: it has no images.npy") from None
     except NPY_ERRORS as error:
         raise MetadriftError(f"{path / 'images.npy'} is damaged: {error}") from None
     expected = (said.class_offsets[-1], said.image_size, said.image_size, said.channels)

@@ -14,6 +14,8 @@ from metadrift.detection.config import DetectionConfig
 from metadrift.detection.mmd import Array, TwoWindowMMD, median_bandwidth
 from metadrift.errors import MetadriftError
 
+LARGE = 1e100  # larger numbers are taken as this one, whose squares can still be added up
+
 
 @dataclass(frozen=True)
 class Change:
@@ -40,15 +42,20 @@ class ChangeDetector(ABC):
     def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
         """Take in the next vector [D]."""
         vector = np.asarray(embedding, np.float64)
-        # One product instead of a check of each number; it may overflow, so `_check` decides then.
-        if vector.ndim != 1 or len(vector) != self._length or not math.isfinite(vector.dot(vector)):
+        # One product instead of a look at each number; what is not surely right is looked at.
+        with np.errstate(over="ignore", invalid="ignore"):
+            fits = vector.ndim == 1 and len(vector) == self._length
+            usual = fits and vector.dot(vector) < LARGE**2
+        if not usual:
             self._check(vector[None])
+            vector = np.clip(vector, -LARGE, LARGE)
         return self._take(vector)
 
     def update_many(self, embeddings: NDArray[np.floating[Any]]) -> list[Change]:
         """Take in vectors [N, D], one after the other; none of them if one is refused."""
         vectors = np.asarray(embeddings, np.float64)
         self._check(vectors)
+        vectors = np.clip(vectors, -LARGE, LARGE)
         return [change for vector in vectors if (change := self._take(vector))]
 
     def _check(self, vectors: Array) -> None:

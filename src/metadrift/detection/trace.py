@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from metadrift.detection.calibration import calibrated
 from metadrift.detection.config import DetectionConfig, Mode
-from metadrift.detection.detectors import Change, ChangeDetector, PaperDetector
+from metadrift.detection.detectors import LARGE, Change, ChangeDetector, PaperDetector
 from metadrift.detection.mmd import Array
 from metadrift.detection.projection import Projection
 from metadrift.detection.twostage import TwoStageDetector
@@ -61,6 +62,7 @@ def detect(
     [400]
     """
     settings = fitted(vectors, mode, window, false_alarm_every, seed)
+    unit = _unit(np.asarray(vectors[: settings.burn_in], np.float64))
     detector: ChangeDetector
     detector = PaperDetector(settings) if mode == "paper" else TwoStageDetector(settings)
     projection = Projection(settings.lags, settings.alpha) if mode == "paper" else None
@@ -68,7 +70,13 @@ def detect(
     changes: list[Change] = []
     statistic, threshold = np.full(T, np.nan), np.full(T, np.nan)
     for step, vector in enumerate(vectors):
-        seen = np.asarray(vector, np.float64)
+        seen = np.asarray(vector, np.float64) * unit
+        if not np.isfinite(seen).all():
+            raise MetadriftError(
+                f"the embedding of step {step} holds NaN or infinity; a detector needs finite "
+                "numbers"
+            )
+        seen = np.clip(seen, -LARGE, LARGE)
         change = detector.update(projection.update(seen) if projection else seen)
         statistic[step], threshold[step] = detector.statistic, detector.threshold
         if change is not None:
@@ -92,5 +100,14 @@ def fitted(
     sample = np.asarray(vectors[: settings.burn_in], np.float64)
     finite = np.isfinite(sample).all(1)
     if len(sample) < 4 or not finite.all():
-        return settings  # too short to learn from, or the detector will name the NaN
+        return settings  # too short to learn from, or `detect` will name the NaN
+    sample = np.clip(sample * _unit(sample), -LARGE, LARGE)
     return calibrated(settings, sample, EVERY if false_alarm_every is None else false_alarm_every)
+
+
+def _unit(sample: Array) -> float:
+    """A power of two that brings the first vectors into a range in which squares are numbers."""
+    largest = float(np.abs(sample[np.isfinite(sample)]).max(initial=0.0))
+    if largest == 0 or 1 / LARGE < largest < LARGE:
+        return 1.0
+    return math.ldexp(1.0, min(max(-math.frexp(largest)[1], -1000), 1000))

@@ -11,6 +11,9 @@ from metadrift.report.page import Pictures, write_page
 from metadrift.report.subject import Subject, read_subject
 from metadrift.storage.terminal import printable
 
+# What values of another type, shape or size than metadrift writes may raise on their way to a page.
+_FOREIGN = (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError)
+
 
 def make_report(
     folder: Path, out: Path | None = None, figures: Path | None = None, examples: bool = True
@@ -31,7 +34,7 @@ def make_report(
         from metadrift.report.figures import write_figures
 
         return page, write_figures(subject, figures)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except _FOREIGN as error:
         raise MetadriftError(
             f"{folder} holds files that differ from what metadrift writes: {error!r}"
         ) from error

@@ -39,7 +39,8 @@ class Pictures:
 
 def write_page(subject: Subject, file: Path, pictures: list[Pictures] | None = None) -> None:
     """Render the page and write it atomically."""
-    write_atomically(file, render(subject, pictures or []))
+    # A folder's name may hold bytes that are no text.
+    write_atomically(file, render(subject, pictures or []).encode("utf-8", "replace"))
 
 
 def render(subject: Subject, pictures: list[Pictures]) -> str:

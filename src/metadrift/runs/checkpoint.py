@@ -17,18 +17,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from metadrift.errors import MetadriftError
 from metadrift.storage.files import new_folder, remove_unfinished
-from metadrift.storage.reading import read_json
+from metadrift.storage.reading import open_regular, read_json
 
 FORMAT = "metadrift-checkpoint/2"
-# Errors that restoring a state from untrusted JSON and tensors may raise.
-DAMAGE: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
-DAMAGE += (OSError, OverflowError, RuntimeError, AssertionError, SafetensorError)
+# Errors that untrusted values may raise when a state is restored, or in the steps after it.
+FOREIGN: tuple[type[Exception], ...] = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+FOREIGN += (ArithmeticError, MemoryError, RuntimeError, AssertionError)
+DAMAGE: tuple[type[Exception], ...] = (*FOREIGN, OSError, SafetensorError)
+TENSORS = "tensors.safetensors"
+_FILES = r"(tensors|shard-\d+)\.safetensors"
 _TENSOR, _ARRAY = "tensor", "array"
 
 
@@ -53,7 +56,7 @@ def save_checkpoint(
     shape = _take_apart(state, "", tensors)
     try:
         with new_folder(target, replace=True) as temporary:
-            save_file(tensors, temporary / "tensors.safetensors")
+            save_file(tensors, temporary / TENSORS)
             for file in beside.iterdir() if beside else ():
                 file.rename(temporary / file.name)
             saved = {"format": FORMAT, "step": step, "sha256": sums(temporary, shape)}
@@ -86,21 +89,33 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         )
     try:
         written = saved["sha256"]
-        found = sums(path, saved["state"], [name for name in written if name != "state"])
+        names = [TENSORS, *(name for name in written if name not in ("state", TENSORS))]
+        for name in names:
+            if not re.fullmatch(_FILES, name):
+                raise MetadriftError(f"{path} is damaged: {name!r} is no file of a checkpoint")
+            _refuse_lying_header(path, name)
+        found = sums(path, saved["state"], names)
         for name in ["state", *found]:
             if found[name] != written[name]:
                 wrong = "state.json" if name == "state" else name
                 raise MetadriftError(f"{path} is damaged: {wrong} is not as it was written")
-        tensors = load_file(path / "tensors.safetensors")
+        tensors = load_file(path / TENSORS)
         state = _put_together(saved["state"], tensors)
-    except FileNotFoundError as error:
-        missing = Path(error.filename).name
-        raise MetadriftError(f"{path} is not whole: {missing} is missing") from None
     except DAMAGE as error:
         raise MetadriftError(f"{path} is damaged: {error}") from None
     if not isinstance(state, dict):
         raise MetadriftError(f"{path} is damaged: state.json holds no state")
     return state
+
+
+def _refuse_lying_header(path: Path, name: str) -> None:
+    """Notice a file that is shorter or longer than it says before all of it is read."""
+    open_regular(path / name).close()
+    try:
+        with safe_open(path / name, "pt"):
+            pass
+    except (SafetensorError, MemoryError):
+        raise MetadriftError(f"{path} is damaged: {name} is not as it was written") from None
 
 
 def sums(path: Path, state: Any, names: Sequence[str] | None = None) -> dict[str, str]:
@@ -109,7 +124,7 @@ def sums(path: Path, state: Any, names: Sequence[str] | None = None) -> dict[str
     if names is None:
         names = sorted(file.name for file in path.iterdir() if file.name != "state.json")
     for name in names:
-        with open(path / name, "rb") as file:
+        with open_regular(path / name) as file:
             found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 

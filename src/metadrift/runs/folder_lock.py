@@ -38,8 +38,11 @@ def folder_lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise if a link in a run's folder leads out of it. Following one from an untrusted run could
-    write, cut or delete files elsewhere."""
+    """Raise if a link, a pipe or a device is in a run's folder.
+
+    Following a link from an untrusted run could write, cut or delete files elsewhere. Opening a
+    pipe could wait for ever.
+    """
     inside = [folder, folder / "checkpoints", *(folder / "checkpoints").glob("*step-*")]
     inside.append(folder / "domains")  # independent training: one run per domain
     for place in inside:
@@ -49,6 +52,8 @@ def refuse_links(folder: Path) -> None:
                     f"{entry} is a link, and a run's folder must hold its files itself: put what "
                     "it leads to in its place, or remove it"
                 )
+            if entry.exists() and not (entry.is_file() or entry.is_dir()):
+                raise MetadriftError(f"{entry} is a pipe or a device, not a file; remove it")
 
 
 def _remove_half_written(folder: Path) -> None:

@@ -28,7 +28,7 @@ from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
 from metadrift.runs.callbacks import Callback, Callbacks, loggers
-from metadrift.runs.checkpoint import checkpoints
+from metadrift.runs.checkpoint import FOREIGN, checkpoints
 from metadrift.runs.config import RunConfig
 from metadrift.runs.folder import (
     is_unused,
@@ -160,7 +160,7 @@ class _Run:
         )
         self.guard = WeightGuard(self.parts.learner)
         notes = self.saver.load(self.state)
-        done = self.state.step
+        self.resumed_at = done = self.state.step
         self.recorder.event(
             done, "resumed" if done else "began", versions=versions(), processes=group.size
         )
@@ -196,6 +196,14 @@ class _Run:
                 write_json(self.folder / "summary.json", summary)
                 summary = read_json(self.folder / "summary.json")  # exactly what a reader gets
             return summary
+        except FOREIGN as error:
+            if not self.resumed_at:
+                raise
+            why = " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]])
+            raise MetadriftError(
+                f"{self.folder} cannot go on from its checkpoint of step {self.resumed_at}: {why}. "
+                "Was it changed by hand? --debug shows where it failed"
+            ) from error
         finally:
             self.progress.close()
             self.callbacks.on_end(summary)

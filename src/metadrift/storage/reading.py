@@ -11,6 +11,7 @@ import math
 import os
 import stat
 import tomllib
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -66,23 +67,31 @@ def read_json_lines(
 
 def read_bytes(path: Path, limit: int) -> bytes:
     """All of a regular file of at most `limit` bytes; pipes and devices are refused."""
-    try:
-        handle = os.open(path, _HOW_TO_OPEN)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise MetadriftError(f"{path} is not a regular file")
-        with os.fdopen(handle, "rb") as file:
+    with open_regular(path) as file:
+        try:
             data = file.read(limit + 1)
-    except FileNotFoundError:
-        raise MetadriftError(f"{path} is missing") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise MetadriftError(f"{path} cannot be read: {why}") from None
+        except OSError as error:
+            raise MetadriftError(f"{path} cannot be read: {error.strerror or error}") from None
     if len(data) > limit:
         raise MetadriftError(
             f"{path} is larger than {limit / 2**20:g} MiB, which no file of its kind should be"
         )
     return data
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file to read; a pipe, a device or a folder is refused and never waited for."""
+    try:
+        handle = os.open(path, _HOW_TO_OPEN)
+    except FileNotFoundError:
+        raise MetadriftError(f"{path} is missing") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise MetadriftError(f"{path} cannot be read: {why}") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise MetadriftError(f"{path} is not a regular file")
+    return os.fdopen(handle, "rb")
 
 
 def as_text(data: bytes, where: str) -> str:
