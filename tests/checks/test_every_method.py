@@ -73,6 +73,8 @@ def test_its_state_is_a_copy(name, build_method, batches):
     for tasks in islice(stream, 5):
         method.step(tasks)
     assert all(torch.equal(kept[key], state["learner"][key]) for key in kept)
+    now = method.learner.state_dict()
+    assert not any(torch.equal(kept[key], now[key]) for key in kept if key.endswith("weight"))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -21,6 +21,11 @@ def test_running_averages_are_used_in_evaluation_mode_only(make_tasks, small_lea
     evaluated = learner(tasks).loss
     assert not torch.allclose(training, evaluated)
     assert all(torch.equal(v, before[k]) for k, v in learner.state_dict().items())
+    for name, value in learner.state_dict().items():
+        if "running_mean" in name:
+            value += 1.0
+    assert not torch.allclose(learner(tasks).loss, evaluated)
+    torch.testing.assert_close(learner.train()(tasks).loss, training)
 
 
 def test_ridge_predictions_equal_the_primal_solution():

@@ -66,22 +66,23 @@ def test_the_cluster_most_over_its_quota_gives(tiny: Any) -> None:
     assert memory.counts() == {0: 3, 1: 3, 2: 3}
 
 
+@pytest.mark.parametrize(("each", "before", "p"), [(3, 11, 3 / 12), (1, 1, 1 / 2)])
 def test_a_cluster_at_its_quota_replaces_its_own_with_probability_n_of_those_seen(
-    tiny: Any,
+    tiny: Any, each: int, before: int, p: float
 ) -> None:
-    base = make(tiny, 6, beta=0.0)
-    offer_run(tiny, base, 0, 6)
-    offer_run(tiny, base, 1, 11)
-    assert base.counts() == {0: 3, 1: 3}
+    """Each cluster has `each` stored batches; `before` batches of cluster 1 came before."""
+    base = make(tiny, 2 * each, beta=0.0)
+    offer_run(tiny, base, 0, 2 * each)
+    offer_run(tiny, base, 1, before)
+    assert base.counts() == {0: each, 1: each}
     state, replaced, trials = base.state_dict(), 0, 2000
     for seed in range(trials):
-        memory = make(tiny, 6, beta=0.0)
+        memory = make(tiny, 2 * each, beta=0.0)
         memory.load_state_dict({**state, "rng": np.random.default_rng(seed).bit_generator.state})
         slot = tiny.offer(memory, 1)
-        assert memory.counts() == {0: 3, 1: 3}
+        assert memory.counts() == {0: each, 1: each}
         replaced += slot is not None
-    # the twelfth batch of a cluster of 3: 3/12
-    assert replaced / trials == pytest.approx(0.25, abs=4 * math.sqrt(0.25 * 0.75 / trials))
+    assert replaced / trials == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / trials))
 
 
 def test_a_new_cluster_gets_a_place_when_there_are_more_clusters_than_places(tiny: Any) -> None:

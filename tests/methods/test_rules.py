@@ -3,6 +3,7 @@
 import math
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 
@@ -147,7 +148,14 @@ def test_without_pets_the_draws_are_uniform_and_of_weight_one(build_method, batc
     method = build_method("m2d3-pets", replay=ReplayConfig(sampler="uniform"))
     for tasks in islice(batches(0), 8):
         method.step(tasks)
-    assert all(replay.weight == 1.0 for _ in range(20) for replay in method.draw())
+    assert method.memory.relabel(4, 1) > 0
+    for label in (0, 1):  # one cluster is far harder: PETS would prefer it
+        method.sampler.observe(label, 100.0**label)
+    drawn = [method.draw()[0] for _ in range(400)]
+    assert all(replay.weight == 1.0 for replay in drawn)
+    counts = np.bincount([replay.slot for replay in drawn], minlength=6)
+    assert counts.min() > 35  # of 67 expected, with a standard deviation of 7.5
+    assert counts.max() < 99
 
 
 @pytest.mark.parametrize("fresh", ["off", "all"])

@@ -53,6 +53,11 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
         "true_changes", "detected", "false_alarms", "mean_delay", "f1",
     }  # fmt: skip
     assert {"capacity", "shares_by_true_domain", "min_share", "entropy"} <= set(summary["memory"])
+    shares = np.array(list(summary["memory"]["shares_by_true_domain"].values()))
+    assert shares.sum() == pytest.approx(1)
+    assert summary["memory"]["min_share"] == shares.min()
+    some = shares[shares > 0]  # 1 would be three equal shares
+    assert summary["memory"]["entropy"] == pytest.approx(-(some @ np.log(some)) / np.log(3))
     assert {"detection", "memory", "replay", "data"} <= set(summary["timing"]["overhead"])
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert [line["step"] for line in lines] == list(range(5, 121, 5))
@@ -63,6 +68,15 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     assert lines[-1]["sampling"].keys() == lines[-1]["memory"].keys()
     events = read_lines(tmp_path / "run" / "events.jsonl")
     assert [e["step"] for e in events if e["event"] == "evaluation"] == [40, 70, 120]
+
+
+def test_a_resumed_run_counts_the_time_from_before(config, tmp_path):
+    whole = start(replace(config, method="reservoir"), tmp_path / "run", quiet=True)
+    (tmp_path / "run" / "summary.json").unlink()
+    again = go_on(tmp_path / "run", quiet=True)  # its last checkpoint is at the end of training
+    for name in ("wall_s", "steps_per_s", "overhead"):
+        assert again["timing"][name] == pytest.approx(whole["timing"][name])
+    assert again["timing"]["overhead"]["replay"] > 0
 
 
 def test_training_and_evaluation_say_how_far_they_are(config, tmp_path, monkeypatch, capsys):
