@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from metadrift.learners import MetaLearner, frozen_statistics
-from metadrift.memory import Memory
+from metadrift.learners import frozen_statistics
 from metadrift.methods.base import StepRecord
-from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -25,7 +22,7 @@ class AGEM(ReplayingMethod):
     g.r < 0 keeps the memory's loss from rising, to first order. Adam rescales the gradient after
     the projection, which breaks this guarantee. So `update` projects the step that Adam proposes.
 
-    Parameters
+    Attributes
     ----------
     project
         `update` (what is applied) or `gradient` (before the optimiser, as in the original).
@@ -36,22 +33,13 @@ class AGEM(ReplayingMethod):
     """
 
     many_processes = False
+    project: Literal["update", "gradient"]
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
-        return cls(**cls.common(parts), project=parts.baseline.agem_project)
-
-    def __init__(
-        self,
-        learner: MetaLearner,
-        optimizer: torch.optim.Optimizer,
-        memory: Memory,
-        config: ReplayConfig,
-        rng: np.random.Generator,
-        project: Literal["update", "gradient"] = "update",
-    ) -> None:
-        super().__init__(learner, optimizer, memory, config, rng)
-        self.project = project
+        method = super().make(parts)
+        method.project = parts.baseline.agem_project
+        return method
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         replays = self.draw()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from metadrift.learners import MetaLearner, frozen_statistics
+from metadrift.learners import frozen_statistics
 from metadrift.memory import GSSMemory, Memory
 from metadrift.methods.base import StepRecord
-from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose
@@ -37,6 +35,7 @@ class GSS(ReplayingMethod):
     many_processes = False
     memory_rule = "gss"
     memory_kind = GSSMemory
+    memory: GSSMemory
 
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
@@ -44,17 +43,6 @@ class GSS(ReplayingMethod):
             return super().make_memory(parts)
         gate, compared = parts.baseline.gss_gate, parts.baseline.gss_compare
         return GSSMemory(parts.room(), parts.rng(Purpose.MEMORY), gate=gate, compared=compared)
-
-    def __init__(
-        self,
-        learner: MetaLearner,
-        optimizer: torch.optim.Optimizer,
-        memory: GSSMemory,
-        config: ReplayConfig,
-        rng: np.random.Generator,
-    ) -> None:
-        super().__init__(learner, optimizer, memory, config, rng)
-        self.memory: GSSMemory = memory
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         replays = self.draw()

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self
 
-import numpy as np
 import torch
 from torch.nn.utils import get_total_norm
 
-from metadrift.learners import MetaLearner
-from metadrift.memory import Memory
 from metadrift.methods.base import NonFiniteError, StepOutcome, StepRecord
-from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.tasks import TaskBatch
@@ -26,7 +22,7 @@ class MER(ReplayingMethod):
     normalisation are not interpolated. Adam is not used. (The paper also interpolates by gamma
     across the batches of a step. Here there is one batch per step, so gamma would act like beta.)
 
-    Parameters
+    Attributes
     ----------
     alpha, beta
         The rates of the steps and of the interpolation.
@@ -38,24 +34,14 @@ class MER(ReplayingMethod):
     """
 
     many_processes = False
+    alpha: float
+    beta: float
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
-        alpha, beta = parts.baseline.mer_alpha, parts.baseline.mer_beta
-        return cls(**cls.common(parts), alpha=alpha, beta=beta)
-
-    def __init__(
-        self,
-        learner: MetaLearner,
-        optimizer: torch.optim.Optimizer,
-        memory: Memory,
-        config: ReplayConfig,
-        rng: np.random.Generator,
-        alpha: float,
-        beta: float,
-    ) -> None:
-        super().__init__(learner, optimizer, memory, config, rng)
-        self.alpha, self.beta = alpha, beta
+        method = super().make(parts)
+        method.alpha, method.beta = parts.baseline.mer_alpha, parts.baseline.mer_beta
+        return method
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         batches = [self.fresh(tasks), *(replay.tasks for replay in self.draw())]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from metadrift.learners import MetaLearner, frozen_statistics
-from metadrift.memory import Memory
+from metadrift.learners import frozen_statistics
 from metadrift.methods.base import StepRecord
-from metadrift.methods.config import ReplayConfig
 from metadrift.methods.optimisation import load_optimizer_state, optimizer_state
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
@@ -27,7 +24,7 @@ class MIR(ReplayingMethod):
     Take one virtual step of the actual optimiser on the arriving tasks. Of the candidates drawn
     from memory, replay those whose loss rises most.
 
-    Parameters
+    Attributes
     ----------
     candidates
         Stored batches to score at each step.
@@ -38,22 +35,13 @@ class MIR(ReplayingMethod):
     """
 
     many_processes = False
+    candidates: int
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
-        return cls(**cls.common(parts), candidates=parts.baseline.mir_candidates)
-
-    def __init__(
-        self,
-        learner: MetaLearner,
-        optimizer: torch.optim.Optimizer,
-        memory: Memory,
-        config: ReplayConfig,
-        rng: np.random.Generator,
-        candidates: int = 16,
-    ) -> None:
-        super().__init__(learner, optimizer, memory, config, rng)
-        self.candidates = candidates
+        method = super().make(parts)
+        method.candidates = parts.baseline.mir_candidates
+        return method
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         fresh = self.fresh(tasks)
