@@ -76,10 +76,6 @@ class Buffer:
         """capacity x bytes of a batch, known before the first batch arrives."""
         return self._images.nbytes + (0 if self._logits is None else self._logits.nbytes)
 
-    @property
-    def keeps_logits(self) -> bool:
-        return self._logits is not None
-
     def put(self, slot: int, tasks: TaskBatch, logits: Tensor | None = None) -> None:
         """Copy a batch (and its query logits [T, ways*queries, ways]) into a slot."""
         if not 0 <= slot <= min(self.filled, self.capacity - 1):
