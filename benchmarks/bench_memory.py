@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench_table import Row
 from learner_peers import peak_mb, prepare
+from metadrift.examples import Pictures
 from metadrift.memory import Buffer
 from metadrift.methods.config import MemoryConfig
 from metadrift.tasks import TaskGeometry
@@ -29,7 +30,7 @@ def rows(quick: bool) -> list[Row]:
     found = []
     for shots in (1, 5):
         geometry = TaskGeometry(5, shots, 10)
-        stored = Buffer(CAPACITY, 2, geometry, 3, SIZE).nbytes
+        stored = Buffer(CAPACITY, 2, geometry, Pictures(SIZE, 3)).nbytes
         floats = math.prod((CAPACITY, 2, geometry.images_per_task, 3, SIZE, SIZE)) * 4
         name, note = f"{shots}-shot", f"{stored / 1e6:.0f} MB"
         found.append(

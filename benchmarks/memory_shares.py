@@ -15,6 +15,7 @@ import math
 import numpy as np
 import torch
 
+from metadrift.examples import Pictures
 from metadrift.memory import (
     Arrival,
     Buffer,
@@ -55,7 +56,7 @@ def main() -> None:
 def policies(capacity: int, seed: int) -> dict[str, Memory]:
     def fresh() -> tuple[Buffer, np.random.Generator]:
         geometry = TaskGeometry(ways=2, shots=1, queries=1)
-        return Buffer(capacity, 1, geometry, 1, 4), np.random.default_rng([seed, 1])
+        return Buffer(capacity, 1, geometry, Pictures(4, 1)), np.random.default_rng([seed, 1])
 
     return {
         "reservoir": ReservoirMemory(*fresh()),

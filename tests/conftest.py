@@ -15,6 +15,7 @@ from PIL import Image
 
 import metadrift
 from metadrift.detection import DetectionConfig, make_detector, make_features
+from metadrift.examples import Pictures
 from metadrift.learners import make_learner
 from metadrift.memory import Buffer
 from metadrift.methods import make_method
@@ -115,8 +116,8 @@ def build_method():
         settings = DetectionConfig().scaled(0.05)
         dark = "replay" in options and options["replay"].dark > 0
         parts = {
-            "buffer": Buffer(capacity, 2, GEOMETRY, 1, 12, logits=dark),
-            "features": make_features(settings, 1),
+            "buffer": Buffer(capacity, 2, GEOMETRY, Pictures(12, 1), logits=dark),
+            "features": make_features(settings, Pictures(12, 1)),
             "detector": make_detector(settings),
         }
         optimizer = torch.optim.Adam(net.parameters(), lr=lr)

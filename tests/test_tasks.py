@@ -36,12 +36,13 @@ def test_support_and_query_are_views_and_a_batch_cannot_be_changed():
 @pytest.mark.parametrize(
     ("images", "says"),
     [
-        (torch.zeros(2, 8, 1, 4, 4), "must be uint8"),
+        (torch.zeros(2, 8, 1, 4, 4).double(), "must be uint8 .* float16 or float32"),
+        (torch.zeros(2, 8), "must be .tasks, examples, ...."),
         (torch.zeros(2, 8, 2, 4, 4, dtype=torch.uint8), "channels"),
         (torch.zeros(8, 1, 4, 4, dtype=torch.uint8), "tasks, images, channels"),
         (
             torch.zeros(2, 7, 1, 4, 4, dtype=torch.uint8),
-            "a 2-way 1-shot task with 3 queries per class has 8 images, but 7 were given",
+            "a 2-way 1-shot task with 3 queries per class has 8 examples, but 7 were given",
         ),
     ],
 )

@@ -9,8 +9,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see below
+    from metadrift.data.any_order import pack_from_dataset as pack_from_dataset
     from metadrift.data.pack import Pack as Pack
     from metadrift.errors import MetadriftError as MetadriftError
+    from metadrift.examples import Arrays as Arrays
+    from metadrift.examples import Pictures as Pictures
     from metadrift.live.learner import ContinualMetaLearner as ContinualMetaLearner
     from metadrift.live.model import load as load
     from metadrift.tasks import TaskBatch as TaskBatch
@@ -22,7 +25,10 @@ _HOMES = {
     "MetadriftError": "metadrift.errors",
     "TaskBatch": "metadrift.tasks",
     "TaskGeometry": "metadrift.tasks",
+    "Arrays": "metadrift.examples",
+    "Pictures": "metadrift.examples",
     "Pack": "metadrift.data.pack",
+    "pack_from_dataset": "metadrift.data.any_order",
     "ContinualMetaLearner": "metadrift.live.learner",
     "load": "metadrift.live.model",
 }

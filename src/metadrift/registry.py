@@ -24,7 +24,7 @@ from typing import Any, Literal
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.tables import did_you_mean, from_table
 
-Kind = Literal["methods", "learners", "memories", "samplers"]
+Kind = Literal["methods", "learners", "backbones", "memories", "samplers"]
 
 _BUILT_IN: dict[Kind, dict[str, str]] = {
     "methods": {
@@ -43,6 +43,13 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "anil": "metadrift.learners.anil:ANIL",
         "maml": "metadrift.learners.maml:MAML",
         "ridge": "metadrift.learners.ridge:Ridge",
+    },
+    "backbones": {
+        "conv4": "metadrift.learners.networks:conv4",
+        "conv5": "metadrift.learners.networks:conv5",
+        "resnet12": "metadrift.learners.networks:ResNet12",
+        "mlp": "metadrift.learners.networks:MLP",
+        "identity": "metadrift.learners.networks:Identity",
     },
     "memories": {
         "reservoir": "metadrift.memory.reservoir:ReservoirMemory",
@@ -178,6 +185,7 @@ def loaded() -> dict[str, str]:
 _ONE: dict[Kind, str] = {
     "methods": "method",
     "learners": "learner",
+    "backbones": "backbone",
     "memories": "memory",
     "samplers": "sampler",
 }

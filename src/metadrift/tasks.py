@@ -1,7 +1,7 @@
-"""What a few-shot task is: its geometry, and a batch of tasks as one uint8 tensor.
+"""What a few-shot task is: its geometry, and a batch of tasks as one tensor.
 
-A task asks: here are `shots` labelled images of each of `ways` classes; name the class of each
-query image. Nothing in a TaskBatch says which domain it came from.
+A task asks: here are `shots` labelled examples of each of `ways` classes; name the class of each
+query. Nothing in a TaskBatch says which domain it came from.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from metadrift.errors import MetadriftError
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import check_examples
 
 
 @dataclass(frozen=True)
 class TaskGeometry:
-    """How many classes a task has, and how many support and query images per class."""
+    """How many classes a task has, and how many support and query examples per class."""
 
     ways: int = 5
     shots: int = 1
@@ -45,9 +46,10 @@ class TaskBatch:
 
     Parameters
     ----------
-    images
-        uint8 [T, ways*(shots+queries), C, H, W] with C 1 or 3. Of each task first all support
-        images, class by class, then all query images, class by class. Any strides will do.
+    examples
+        [T, ways*(shots+queries), *example]. An example is a picture, uint8 [C, H, W] with C 1 or 3,
+        or an array of any shape, float16 or float32. Of each task first all support examples, class
+        by class, then all queries, class by class. Any strides will do.
     geometry
         Ways, shots and queries.
     context
@@ -64,50 +66,53 @@ class TaskBatch:
     [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     """
 
-    images: Tensor
+    examples: Tensor
     geometry: TaskGeometry
     context: Tensor | None = None
 
     def __post_init__(self) -> None:
-        images, g = self.images, self.geometry
-        if not isinstance(images, Tensor):
+        examples, g = self.examples, self.geometry
+        if not isinstance(examples, Tensor):
             raise MetadriftError(
-                f"task images must be a torch tensor, not a {type(images).__name__}; "
+                f"task images must be a torch tensor, not a {type(examples).__name__}; "
                 "torch.from_numpy(array) makes one of an array"
             )
-        if images.dtype != torch.uint8:
-            raise MetadriftError(f"task images must be uint8 (0..255), not {images.dtype}")
-        if images.ndim != 5 or images.shape[2] not in (1, 3):
-            raise MetadriftError(
-                "task images must be [tasks, images, channels (1 or 3), height, width], "
-                f"not {list(images.shape)}"
-            )
-        if images.shape[1] != g.images_per_task:
+        check_examples(examples)
+        if examples.shape[1] != g.images_per_task:
             raise MetadriftError(
                 f"a {g.ways}-way {g.shots}-shot task with {g.queries} queries per class has "
-                f"{g.images_per_task} images, but {images.shape[1]} were given"
+                f"{g.images_per_task} examples, but {examples.shape[1]} were given"
             )
         context = self.context
         if context is not None and (
-            context.ndim != 2 or len(context) != len(images) or not context.is_floating_point()
+            context.ndim != 2 or len(context) != len(examples) or not context.is_floating_point()
         ):
             raise MetadriftError(
-                f"the context of {len(images)} tasks must be floats [{len(images)}, K], "
+                f"the context of {len(examples)} tasks must be floats [{len(examples)}, K], "
                 f"not {context.dtype} {list(context.shape)}"
             )
 
     def __len__(self) -> int:
-        return self.images.shape[0]
+        return self.examples.shape[0]
+
+    @property
+    def images(self) -> Tensor:
+        """The examples of tasks of pictures; for what only pictures can have."""
+        if self.examples.dtype != torch.uint8:
+            raise UsageError(
+                "these tasks are arrays of floats, and what was asked for is for pictures"
+            )
+        return self.examples
 
     @property
     def support(self) -> Tensor:
-        """uint8 [T, ways*shots, C, H, W], a view."""
-        return self.images[:, : self.geometry.ways * self.geometry.shots]
+        """[T, ways*shots, *example], a view."""
+        return self.examples[:, : self.geometry.ways * self.geometry.shots]
 
     @property
     def query(self) -> Tensor:
-        """uint8 [T, ways*queries, C, H, W], a view."""
-        return self.images[:, self.geometry.ways * self.geometry.shots :]
+        """[T, ways*queries, *example], a view."""
+        return self.examples[:, self.geometry.ways * self.geometry.shots :]
 
     @property
     def support_labels(self) -> Tensor:
@@ -120,31 +125,32 @@ class TaskBatch:
         return self._labels(self.geometry.queries)
 
     def _labels(self, each: int) -> Tensor:
-        ways = torch.arange(self.geometry.ways, device=self.images.device)
+        ways = torch.arange(self.geometry.ways, device=self.examples.device)
         return ways.repeat_interleave(each)
 
     def to(self, device: torch.device | str) -> TaskBatch:
         """The same tasks on another device."""
-        return replace(self, images=self.images.to(device, non_blocking=True))
+        return replace(self, examples=self.examples.to(device, non_blocking=True))
 
     def __getitem__(self, tasks: slice) -> TaskBatch:
         """Some of the tasks, as a view: `batch[2:4]`."""
         context = None if self.context is None else self.context[tasks]
-        return TaskBatch(self.images[tasks], self.geometry, context)
+        return TaskBatch(self.examples[tasks], self.geometry, context)
 
     @staticmethod
     def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:
         """All tasks of several batches of one geometry, in order."""
         first = batches[0]
+        shape = first.examples.shape[2:]
         for other in batches[1:]:
-            if other.geometry != first.geometry or other.images.shape[2:] != first.images.shape[2:]:
+            if other.geometry != first.geometry or other.examples.shape[2:] != shape:
                 raise MetadriftError(
-                    f"tasks of different shape cannot be joined: {first.geometry} with images "
-                    f"{list(first.images.shape[2:])} and {other.geometry} with images "
-                    f"{list(other.images.shape[2:])}"
+                    f"tasks of different shape cannot be joined: {first.geometry} with examples "
+                    f"{list(shape)} and {other.geometry} with examples "
+                    f"{list(other.examples.shape[2:])}"
                 )
         if len(batches) == 1:
             return first
         contexts = [b.context for b in batches if b.context is not None]
         context = torch.cat(contexts) if len(contexts) == len(batches) else None
-        return TaskBatch(torch.cat([b.images for b in batches]), first.geometry, context)
+        return TaskBatch(torch.cat([b.examples for b in batches]), first.geometry, context)

@@ -11,6 +11,7 @@ import torch
 from metadrift import registry
 from metadrift.detection import DetectionConfig, make_detector
 from metadrift.detection.features import make_features
+from metadrift.examples import Pictures
 from metadrift.learners import make_learner
 from metadrift.memory import Buffer
 from metadrift.methods import ReplayConfig
@@ -35,8 +36,8 @@ def made(name, learner="protonet", *, features="frozen", normalisation="batch", 
         net,
         torch.optim.Adam(net.parameters(), lr=1e-3),
         seed=0,
-        buffer=Buffer(2, 2, GEOMETRY, 1, 12, logits=replay.get("dark", 0) > 0),
-        features=make_features(settings, 1),
+        buffer=Buffer(2, 2, GEOMETRY, Pictures(12, 1), logits=replay.get("dark", 0) > 0),
+        features=make_features(settings, Pictures(12, 1)),
         detector=make_detector(settings),
         replay=ReplayConfig(**{"refresh_every": 0, **replay}),
         fresh="off" if replay.get("dark") else "all",

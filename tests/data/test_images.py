@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from metadrift.data.images import ImageFormat, UnreadableImageError, decode, resize_array
+from metadrift.data.images import UnreadableImageError, decode, resize_array
+from metadrift.examples import Pictures
 
 Picture = Callable[..., bytes]
 
@@ -49,12 +50,12 @@ def test_every_kind_of_pixel_becomes_plain_colour(
     picture: Picture, mode: str, value: object, form: str, expected: list[int]
 ) -> None:
     saving = {"lossless": True} if form == "WEBP" else {}
-    found = colour(decode(picture(value, form=form, mode=mode, **saving), ImageFormat(8, 3)))
+    found = colour(decode(picture(value, form=form, mode=mode, **saving), Pictures(8, 3)))
     np.testing.assert_allclose(found, expected, atol=1)
 
 
 def test_a_cmyk_jpeg_keeps_its_colours(picture: Picture) -> None:
-    found = decode(picture((0, 255, 255, 0), form="JPEG", mode="CMYK"), ImageFormat(8, 3))
+    found = decode(picture((0, 255, 255, 0), form="JPEG", mode="CMYK"), Pictures(8, 3))
     np.testing.assert_allclose(colour(found), [255, 0, 0], atol=6)
 
 
@@ -63,12 +64,12 @@ def test_a_palette_with_a_transparent_colour_shows_white_there() -> None:
     image.putpalette([255, 0, 0, 0, 255, 0])
     clear = saved(image, "PNG", transparency=1)
     solid = saved(image, "PNG", transparency=0)
-    assert colour(decode(clear, ImageFormat(4, 3))) == [255, 255, 255]
-    assert colour(decode(solid, ImageFormat(4, 3))) == [0, 255, 0]
+    assert colour(decode(clear, Pictures(4, 3))) == [255, 255, 255]
+    assert colour(decode(solid, Pictures(4, 3))) == [0, 255, 0]
 
 
 def test_grey_is_asked_for_and_given(picture: Picture) -> None:
-    found = decode(picture("white"), ImageFormat(8, 1))
+    found = decode(picture("white"), Pictures(8, 1))
     assert found.shape == (8, 8, 1)
     assert found.min() == 255
 
@@ -78,7 +79,7 @@ def test_the_rotation_that_a_camera_noted_is_applied() -> None:
     image.paste("white", (0, 0, 40, 20))  # the upper half is white
     exif = Image.Exif()
     exif[0x0112] = 6  # shown turned to the right by 90 degrees: white is at the right
-    pixels = decode(saved(image, "JPEG", exif=exif, quality=95), ImageFormat(8, 1))[:, :, 0]
+    pixels = decode(saved(image, "JPEG", exif=exif, quality=95), Pictures(8, 1))[:, :, 0]
     assert pixels[4, 7] > 200
     assert pixels[4, 0] < 50
 
@@ -86,27 +87,27 @@ def test_the_rotation_that_a_camera_noted_is_applied() -> None:
 def test_the_first_frame_of_an_animation_counts() -> None:
     frames = [Image.new("RGB", (8, 8), name) for name in ("red", "green", "blue")]
     data = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    assert colour(decode(data, ImageFormat(4, 3))) == [255, 0, 0]
+    assert colour(decode(data, Pictures(4, 3))) == [255, 0, 0]
 
 
 def test_a_box_and_a_strip_are_cut_in_the_files_own_pixels() -> None:
     image = Image.new("RGB", (400, 300), "black")
     image.paste("white", (100, 50, 200, 150))
     data = saved(image)
-    assert decode(data, ImageFormat(8, 1), box=(100, 50, 200, 150)).min() == 255
+    assert decode(data, Pictures(8, 1), box=(100, 50, 200, 150)).min() == 255
     image.paste("red", (0, 280, 400, 300))
-    assert decode(saved(image), ImageFormat(84, 3))[-1].max() > 100
-    stripped = decode(saved(image), ImageFormat(84, 3), strip=20)
+    assert decode(saved(image), Pictures(84, 3))[-1].max() > 100
+    stripped = decode(saved(image), Pictures(84, 3), strip=20)
     assert (stripped[:, :, 0] == stripped[:, :, 1]).all(), "no row of red is left"
 
 
 def test_a_box_is_cut_to_the_image_and_an_empty_one_is_unreadable(picture: Picture) -> None:
-    assert decode(picture(), ImageFormat(4, 3), box=(-50, -50, 5000, 5000)).shape == (4, 4, 3)
+    assert decode(picture(), Pictures(4, 3), box=(-50, -50, 5000, 5000)).shape == (4, 4, 3)
     for box in [(15, 0, 5, 9), (500, 0, 600, 9)]:
         with pytest.raises(UnreadableImageError, match="nothing is left"):
-            decode(picture(), ImageFormat(4, 3), box=box)
+            decode(picture(), Pictures(4, 3), box=box)
     with pytest.raises(UnreadableImageError, match="nothing is left"):
-        decode(picture(size=(30, 20)), ImageFormat(4, 3), strip=20)
+        decode(picture(size=(30, 20)), Pictures(4, 3), strip=20)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_a_box_is_cut_to_the_image_and_an_empty_one_is_unreadable(picture: Pictu
 def test_a_turn_is_exact_and_to_the_left(turn: int, corner: tuple[int, int]) -> None:
     image = Image.new("L", (8, 8), 255)
     image.putpixel((0, 0), 0)
-    pixels = decode(saved(image), ImageFormat(8, 1), turn=turn)[:, :, 0]
+    pixels = decode(saved(image), Pictures(8, 1), turn=turn)[:, :, 0]
     assert np.argwhere(pixels == 0).tolist() == [list(corner)]
 
 
@@ -124,7 +125,7 @@ def test_shrinking_is_antialiased_whatever_the_form() -> None:
     stripes[:, ::2] = 255
     image = Image.fromarray(stripes)
     for data in (saved(image), saved(image, "JPEG", quality=95)):
-        pixels = decode(data, ImageFormat(84, 1)).astype(int)
+        pixels = decode(data, Pictures(84, 1)).astype(int)
         assert abs(pixels - 127).max() < 12, "a stripe is not picked, but averaged"
 
 
@@ -147,16 +148,16 @@ def huge_png() -> bytes:
 
 def test_absurd_sizes_are_refused_before_decoding() -> None:
     with pytest.raises(UnreadableImageError, match="pixels"):
-        decode(huge_png(), ImageFormat(8, 1))
+        decode(huge_png(), Pictures(8, 1))
     big = Image.new("1", (9000, 9000))  # below Pillow's own limit, beyond ours
     with pytest.raises(UnreadableImageError, match="9000 x 9000 pixels"):
-        decode(saved(big), ImageFormat(8, 1))
+        decode(saved(big), Pictures(8, 1))
 
 
 def test_a_file_that_would_call_an_outside_program_is_not_opened() -> None:
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n"
     with pytest.raises(UnreadableImageError, match="not an image we know"):
-        decode(postscript, ImageFormat(8, 1))
+        decode(postscript, Pictures(8, 1))
 
 
 @settings(deadline=None, max_examples=150)
@@ -173,7 +174,7 @@ def test_damaged_files_give_pixels_or_a_reason(form: str, keep: float, at: int, 
         if damaged:
             damaged[at % len(damaged)] ^= flip
         try:
-            pixels = decode(bytes(damaged), ImageFormat(8, 3))
+            pixels = decode(bytes(damaged), Pictures(8, 3))
             assert pixels.shape == (8, 8, 3)
         except UnreadableImageError as error:
             assert str(error)  # noqa: PT017
@@ -184,13 +185,11 @@ def test_a_truncated_photograph_is_not_used(form: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     data = saved(Image.fromarray(noise), form)
     with pytest.raises(UnreadableImageError):
-        decode(data[: len(data) // 2], ImageFormat(8, 3))
+        decode(data[: len(data) // 2], Pictures(8, 3))
 
 
 def test_arrays_keep_their_pixels_when_the_size_is_right() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
-    np.testing.assert_array_equal(resize_array(pixels, ImageFormat(8, 3)), pixels)
-    np.testing.assert_array_equal(
-        resize_array(pixels[:, :, :1], ImageFormat(8, 1)), pixels[:, :, :1]
-    )
-    assert resize_array(pixels[:, :, 0], ImageFormat(4, 3)).shape == (4, 4, 3)
+    np.testing.assert_array_equal(resize_array(pixels, Pictures(8, 3)), pixels)
+    np.testing.assert_array_equal(resize_array(pixels[:, :, :1], Pictures(8, 1)), pixels[:, :, :1])
+    assert resize_array(pixels[:, :, 0], Pictures(4, 3)).shape == (4, 4, 3)

@@ -233,7 +233,7 @@ def test_a_pack_is_replaced_only_when_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (np.zeros((2, 6, 6, 1), np.float32), "must be uint8"),
+        (np.zeros((2, 6, 6, 1), np.float32), "of one size and type"),
         (np.zeros((2, 6, 6), np.uint8), "must be uint8"),
         (np.zeros((2, 6, 6, 4), np.uint8), "1 or 3"),
         (np.zeros((2, 6, 5, 1), np.uint8), "square"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from metadrift.data.pack import SPLITS, Pack, Split, open_pack, write_pack
 from metadrift.data.sampler import TaskSampler, distinct
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 SIDE = 2
@@ -101,15 +102,15 @@ def test_every_class_and_image_of_the_split_is_drawn_in_time(tmp_path: Path) -> 
 
 def test_grey_is_shown_as_colour_when_asked_but_not_the_other_way(tmp_path: Path) -> None:
     grey = numbered_pack(str(tmp_path / "grey"), [[3, 3], [3], [3]])
-    batch = TaskSampler(grey, "train", TaskGeometry(2, 1, 1), channels=3).draw(
+    batch = TaskSampler(grey, "train", TaskGeometry(2, 1, 1), Pictures(grey.image_size, 3)).draw(
         1, np.random.default_rng(0)
     )
     assert batch.images.shape[2] == 3
     assert torch.equal(batch.images[:, :, 0], batch.images[:, :, 2])
     row = ("a", "train", np.zeros((3, 2, 2, 3), np.uint8))
     colour = open_pack(write_pack(tmp_path / "c", "c", [row], source="", licence=""))  # type: ignore[list-item]
-    with pytest.raises(MetadriftError, match="cannot be drawn as grey"):
-        TaskSampler(colour, "train", TaskGeometry(2, 1, 1), channels=1)
+    with pytest.raises(MetadriftError, match="2 px; they cannot be drawn as grey"):
+        TaskSampler(colour, "train", TaskGeometry(2, 1, 1), Pictures(2, 1))
 
 
 def test_every_order_of_distinct_numbers_is_as_likely_as_every_other() -> None:

@@ -13,6 +13,7 @@ from metadrift.data.sampler import TaskSampler
 from metadrift.detection import DetectionConfig, make_detector
 from metadrift.detection.features import make_features
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import Pictures
 from metadrift.tasks import TaskBatch, TaskGeometry
 from tiny_runs import write_domain
 
@@ -53,7 +54,7 @@ def test_a_context_stays_with_its_tasks():
 def test_domains_that_look_alike_and_speak_differently_are_told_apart(pack, context):
     other = replace(pack, class_names=[f"schraubenzieher{c}" for c in range(18)])
     settings = replace(WITH, context=context)
-    features, detector = make_features(settings, 1), make_detector(settings)
+    features, detector = make_features(settings, Pictures(12, 1)), make_detector(settings)
     rng, found = np.random.default_rng(0), []
     for spoken in (pack, other):
         sampler = TaskSampler(spoken, "train", GEOMETRY, context=context)
@@ -66,9 +67,9 @@ def test_domains_that_look_alike_and_speak_differently_are_told_apart(pack, cont
 def test_tasks_without_a_context_are_refused_where_it_shall_be_watched():
     tasks = TaskBatch(torch.zeros(1, 6, 1, 28, 28, dtype=torch.uint8), GEOMETRY)
     with pytest.raises(MetadriftError, match=r"tasks have none: give TaskBatch a context"):
-        make_features(WITH, 1)(tasks)
+        make_features(WITH, Pictures(12, 1))(tasks)
     with pytest.raises(UsageError, match=r"leave --detection.context out"):
-        make_features(replace(WITH, features="paper_z"), 1)
+        make_features(replace(WITH, features="paper_z"), Pictures(12, 1))
 
 
 def test_a_run_watches_names_where_asked(tiny_benchmark, tmp_path, capsys):

@@ -8,6 +8,7 @@ import torch
 
 from metadrift.detection import DetectionConfig, FrozenFeatures, NetworkFeatures, make_features
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 
@@ -71,7 +72,7 @@ def test_network_features_average_the_embedding_and_cut_the_graph() -> None:
 
 
 def test_both_features_stand_side_by_side() -> None:
-    both = make_features(DetectionConfig(features="both"), channels=3)
+    both = make_features(DetectionConfig(features="both"), Pictures(12))
     embedding = torch.ones(2, 32)
     vector = both(tasks(), embedding)
     assert np.array_equal(vector[:64], FrozenFeatures(3)(tasks()))
@@ -81,7 +82,7 @@ def test_both_features_stand_side_by_side() -> None:
 def test_the_papers_z_continues_from_its_state() -> None:
     config = DetectionConfig(mode="paper")
     embeddings = torch.randn(12, 2, 8, generator=torch.Generator().manual_seed(0))
-    whole, first, second = (make_features(config, channels=3) for _ in range(3))
+    whole, first, second = (make_features(config, Pictures(12)) for _ in range(3))
     expected = [whole(tasks(), e) for e in embeddings]
     assert expected[0].shape == (5,)
     for e in embeddings[:7]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from metadrift.evaluation.variance import replay_variance
+from metadrift.examples import Pictures
 from metadrift.learners import make_learner
 from metadrift.learners.importance import task_gradients
 from metadrift.memory import Arrival, Buffer, ReservoirMemory
@@ -20,7 +21,7 @@ GEOMETRY = TaskGeometry(ways=2, shots=1, queries=2)
 def scene():
     """A method with six stored batches of two clusters."""
     learner = make_learner("protonet", image_size=8, ways=2, filters=4, generator=0)
-    memory = ReservoirMemory(Buffer(6, 1, GEOMETRY, 1, 8), np.random.default_rng(0))
+    memory = ReservoirMemory(Buffer(6, 1, GEOMETRY, Pictures(8, 1)), np.random.default_rng(0))
     rng = np.random.default_rng(1)
     for i in range(6):
         images = rng.integers(0, 256, (1, 6, 1, 8, 8), np.uint8)

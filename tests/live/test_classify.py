@@ -17,8 +17,8 @@ from PIL import Image
 
 import metadrift
 from metadrift.cli import main
-from metadrift.data.images import ImageFormat
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import Pictures
 from metadrift.live.pictures import read_support
 
 COMMAND = Path(sys.executable).parent / "metadrift"
@@ -97,7 +97,7 @@ def test_a_picture_of_any_size_is_fitted_as_an_import_would(run_of, pictures, tm
     large = Image.fromarray(small).resize((60, 36), Image.Resampling.NEAREST)
     large.save(tmp_path / "large.png")
     support = {"a": pictures(0, 1), "b": pictures(1, 1)}
-    assert model.image_format == ImageFormat(12, 3)
+    assert model.example == Pictures(12, 3)
     assert model.classify(support, tmp_path / "large.png").names == ["a"]
 
 
@@ -138,8 +138,8 @@ def test_a_run_without_its_packs_and_summary_still_knows_its_pictures(
     (alone / "summary.json").unlink()
     text = (alone / "config.toml").read_text()
     (alone / "config.toml").write_text(text.replace('benchmark = "', 'benchmark = "/nowhere'))
-    assert metadrift.load(alone).image_format == ImageFormat(12, 3)
-    assert metadrift.load(alone, grey=True).image_format == ImageFormat(12, 1)
+    assert metadrift.load(alone).example == Pictures(12, 3)
+    assert metadrift.load(alone, grey=True).example == Pictures(12, 1)
     assert metadrift.load(alone).classify(*folders).accuracy > 0.7
 
 
@@ -204,7 +204,7 @@ def test_a_folder_of_runs_names_them(run_of, tmp_path, capsys) -> None:
 
 
 def test_support_of_one_class_or_of_no_pictures_is_refused(tmp_path, pictures) -> None:
-    image_format = ImageFormat(12, 3)
+    image_format = Pictures(12, 3)
     with pytest.raises(MetadriftError, match="at least 2 classes"):
         read_support({"a": pictures(0, 1)}, image_format)
     with pytest.raises(MetadriftError, match="'b' has no picture"):

@@ -197,9 +197,9 @@ def test_what_was_not_saved_here_is_refused(tmp_path: Path, run_of) -> None:
 
 def test_a_batch_of_another_shape_is_named_and_not_learned() -> None:
     model = made("reservoir")
-    with pytest.raises(MetadriftError, match="step 0 brought images"):
+    with pytest.raises(MetadriftError, match="step 0 brought examples"):
         model.observe(next(arriving(1, size=16)))
-    with pytest.raises(MetadriftError, match="step 0 brought images"):
+    with pytest.raises(MetadriftError, match="step 0 brought examples"):
         model.observe(next(arriving(1))[:1])
     assert model.steps == 0
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from metadrift.examples import Pictures
 from metadrift.memory import (
     Arrival,
     Buffer,
@@ -39,7 +40,7 @@ class Tiny:
 
     @staticmethod
     def buffer(capacity: int) -> Buffer:
-        return Buffer(capacity, 1, GEOMETRY, 1, 8)
+        return Buffer(capacity, 1, GEOMETRY, Pictures(8, 1))
 
     def memory(self, policy: str, capacity: int, seed: int = 0) -> Memory:
         return self.policies[policy](self.buffer(capacity), np.random.default_rng(seed))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import Pictures
 from metadrift.memory import Arrival, Buffer, M2D3Memory
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -22,7 +23,7 @@ def batches(n: int, channels: int = 1, size: int = 12) -> list[TaskBatch]:
 
 
 def filled(n: int, file: Path | None = None) -> Buffer:
-    buffer = Buffer(4, 2, GEOMETRY, 1, 12, file=file)
+    buffer = Buffer(4, 2, GEOMETRY, Pictures(12, 1), file=file)
     for slot, tasks in enumerate(batches(n)):
         buffer.put(slot, tasks)
     return buffer
@@ -42,14 +43,14 @@ def test_what_comes_out_is_a_copy() -> None:
 
 def test_a_grey_batch_shown_as_colour_is_stored_whole() -> None:
     grey = batches(1)[0]
-    buffer = Buffer(1, 2, GEOMETRY, 3, 12)
+    buffer = Buffer(1, 2, GEOMETRY, Pictures(12, 3))
     buffer.put(0, TaskBatch(grey.images.expand(-1, -1, 3, -1, -1), GEOMETRY))
     assert torch.equal(buffer.get([0]).images[:, :, 2:], grey.images)
 
 
 def test_the_whole_memory_takes_the_bytes_it_says_within_2_percent() -> None:
     tracemalloc.start()
-    buffer = Buffer(40, 2, TaskGeometry(5, 1, 10), 3, 28)
+    buffer = Buffer(40, 2, TaskGeometry(5, 1, 10), Pictures(28, 3))
     memory = M2D3Memory(buffer, np.random.default_rng(0))
     images = torch.zeros(2, 55, 3, 28, 28, dtype=torch.uint8)
     for step in range(80):
@@ -75,14 +76,14 @@ def test_a_state_holds_the_filled_slots_and_is_no_alias() -> None:
     state = buffer.state_dict()
     assert len(state["images"]) == 3
     buffer.put(0, batches(3)[2])
-    again = Buffer(4, 2, GEOMETRY, 1, 12)
+    again = Buffer(4, 2, GEOMETRY, Pictures(12, 1))
     again.load_state_dict(state)
     assert again.filled == 3
     assert torch.equal(again.get([0]).images, batches(1)[0].images)
 
 
 def test_logits_are_kept_up_to_their_row_mean_and_marked_where_missing() -> None:
-    buffer = Buffer(3, 2, GEOMETRY, 1, 12, logits=True)
+    buffer = Buffer(3, 2, GEOMETRY, Pictures(12, 1), logits=True)
     rng = np.random.default_rng(0)
     logits = torch.from_numpy(rng.normal(size=(2, 15, 5)) - 5000).float()
     first, second, _ = batches(3)
@@ -98,7 +99,7 @@ def test_logits_are_kept_up_to_their_row_mean_and_marked_where_missing() -> None
 
 
 def test_huge_logits_stay_finite() -> None:
-    buffer = Buffer(1, 2, GEOMETRY, 1, 12, logits=True)
+    buffer = Buffer(1, 2, GEOMETRY, Pictures(12, 1), logits=True)
     logits = torch.zeros(2, 15, 5)
     logits[..., 0] = 1e9
     buffer.put(0, batches(1)[0], logits)
@@ -119,12 +120,12 @@ def test_wrong_use_is_told_in_a_sentence() -> None:
     with pytest.raises(UsageError, match="keeps no logits"):
         buffer.get_logits([0])
     with pytest.raises(MetadriftError, match="saved memory holds 2 batches"):
-        Buffer(1, 2, GEOMETRY, 1, 12).load_state_dict(buffer.state_dict())
+        Buffer(1, 2, GEOMETRY, Pictures(12, 1)).load_state_dict(buffer.state_dict())
 
 
 def test_no_room_is_told_with_the_size(tmp_path: Path) -> None:
     with pytest.raises(MetadriftError, match=r"no room for 1000000000 batches of tasks \(.* GB\)"):
-        Buffer(10**9, 2, GEOMETRY, 3, 84)
+        Buffer(10**9, 2, GEOMETRY, Pictures(84, 3))
     (tmp_path / "taken").write_text("a file, not a folder")
     with pytest.raises(MetadriftError, match="no room for 3 batches"):
-        Buffer(3, 2, GEOMETRY, 3, 84, file=tmp_path / "taken" / "memory.bin")
+        Buffer(3, 2, GEOMETRY, Pictures(84, 3), file=tmp_path / "taken" / "memory.bin")

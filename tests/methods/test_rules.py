@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from metadrift.detection import Change, DetectionConfig, make_features
+from metadrift.examples import Pictures
 from metadrift.memory import Arrival
 from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.methods.agem import project_away
@@ -198,7 +199,7 @@ def test_in_paper_mode_the_importance_of_a_cluster_is_that_of_pets(build_method,
 
 def test_features_of_the_learner_see_tasks_as_they_arrived(build_method, batches):
     settings = DetectionConfig(features="network").scaled(0.05)
-    method, seen = build_method("m2d3-pets", features=make_features(settings, 1)), []
+    method, seen = build_method("m2d3-pets", features=make_features(settings, Pictures(12, 1))), []
     plain = method.features
     tasks = next(batches(0))
     with torch.no_grad():

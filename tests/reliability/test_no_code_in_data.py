@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 
 from metadrift.cli import main
-from metadrift.data.images import ImageFormat, UnreadableImageError, decode
+from metadrift.data.images import UnreadableImageError, decode
 from metadrift.data.pack import write_pack
+from metadrift.examples import Pictures
 from metadrift.runs.checkpoint import save_checkpoint
 from metadrift.runs.folder import write_settings
 from metadrift.runs.prepare import prepared
@@ -196,7 +197,7 @@ def test_a_pickle_as_a_picture_a_manifest_a_benchmark_or_vectors_is_refused(
     evil, canary, tmp_path, capsys
 ):
     with pytest.raises(UnreadableImageError):
-        decode(evil, ImageFormat(8, 3))
+        decode(evil, Pictures(8, 3))
     (tmp_path / "x.png").write_bytes(evil)
     part = {"a": ["x.png"], "b": ["x.png"]}
     (tmp_path / "tasks.jsonl").write_text(json.dumps({"support": part, "query": part}))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from metadrift.examples import Pictures
 from metadrift.memory import Arrival, Buffer, Memory, ReservoirMemory
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -19,7 +20,7 @@ def memory_of() -> Callable[[Sequence[int]], Memory]:
     """memory_of([0, 0, 1]) has two batches of label 0 and one of label 1."""
 
     def make(labels: Sequence[int]) -> Memory:
-        buffer = Buffer(max(len(labels), 1), 2, GEOMETRY, 1, 8)
+        buffer = Buffer(max(len(labels), 1), 2, GEOMETRY, Pictures(8, 1))
         memory = ReservoirMemory(buffer, np.random.default_rng(0))
         for number, label in enumerate(labels):
             images = torch.full((2, 4, 1, 8, 8), number, dtype=torch.uint8)

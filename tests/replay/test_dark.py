@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from metadrift.examples import Pictures
 from metadrift.memory import Buffer
 from metadrift.replay import dark_term
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -16,7 +17,7 @@ def logits(seed: int) -> torch.Tensor:
 
 
 def test_what_was_said_then_costs_nothing_now() -> None:
-    buffer = Buffer(1, 2, GEOMETRY, 1, 8, logits=True)
+    buffer = Buffer(1, 2, GEOMETRY, Pictures(8, 1), logits=True)
     images = torch.zeros(2, 9, 1, 8, 8, dtype=torch.uint8)
     buffer.put(0, TaskBatch(images, GEOMETRY), logits(0) - 300)
     assert dark_term(logits(0), *buffer.get_logits([0])).max() < 1e-5

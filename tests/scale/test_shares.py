@@ -13,6 +13,7 @@ from metadrift.distributed.group import Group
 from metadrift.distributed.resharding import slots_to_keep, with_slots
 from metadrift.distributed.shards import my_memory
 from metadrift.errors import UsageError
+from metadrift.examples import Pictures
 from metadrift.memory import Arrival, Buffer, LossAwareMemory, M2D3Memory, ReservoirMemory
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.replaying import ReplayingMethod
@@ -31,7 +32,9 @@ def seat(rank, size):
 
 def filled(kind, capacity, labels, tasks=12, **options):
     """A memory whose every task is a number of its own: 16 * step + task."""
-    memory = kind(Buffer(capacity, tasks, GEOMETRY, 1, 2), np.random.default_rng(0), **options)
+    memory = kind(
+        Buffer(capacity, tasks, GEOMETRY, Pictures(2, 1)), np.random.default_rng(0), **options
+    )
     for step, label in enumerate(labels):
         values = (16 * step + torch.arange(tasks)).to(torch.uint8)
         images = values[:, None, None, None, None].expand(tasks, 4, 1, 2, 2)
@@ -72,7 +75,7 @@ def test_a_memory_that_shrinks_keeps_every_domains_share(labels, capacity):
     state = memory.state_dict()
     kept = slots_to_keep(state, capacity, np.random.default_rng(1))
     assert len(kept) == min(capacity, len(labels))
-    smaller = M2D3Memory(Buffer(capacity, 1, GEOMETRY, 1, 2), np.random.default_rng(2))
+    smaller = M2D3Memory(Buffer(capacity, 1, GEOMETRY, Pictures(2, 1)), np.random.default_rng(2))
     images = {name: state["buffer"][name] for name in ("logits",)}
     images |= {name: state["buffer"][name][kept] for name in ("images", "has_logits")}
     smaller.load_state_dict({**with_slots(state, kept), "buffer": images})
@@ -127,7 +130,9 @@ def replaying(group, whole, sampler, batches=2):
     """A method with this process's part of the memory, in as far as it draws."""
     state = whole.state_dict()
     mine = my_memory(None, state, 1, group, 7, np.random.default_rng(0))
-    memory = M2D3Memory(Buffer(7, 6 // group.size, GEOMETRY, 1, 2), np.random.default_rng(0))
+    memory = M2D3Memory(
+        Buffer(7, 6 // group.size, GEOMETRY, Pictures(2, 1)), np.random.default_rng(0)
+    )
     memory.load_state_dict(mine)
     chosen = UniformReplay()
     if sampler == "pets":

@@ -93,7 +93,7 @@ def test_packs_of_different_size_are_refused(tmp_path, packs):
         for name, path in [("a", packs["low"].path), ("b", tmp_path / "big")]
     )
     (tmp_path / "mixed.toml").write_text(text)
-    with pytest.raises(MetadriftError, match="a 8 px, b 16 px"):
+    with pytest.raises(MetadriftError, match="a: grey pictures of 8 px, b: grey pictures of 16 px"):
         open_packs(load_benchmark(str(tmp_path / "mixed.toml")))
 
 

@@ -34,9 +34,9 @@ def call(function: Callable[..., int], command: str, words: list[str]) -> int:
 
 
 def known_names() -> str:
-    """The names for --method and --learner, those of installed packages with them."""
+    """The names for --method, --learner and --backbone, with those of installed packages."""
     lists = {"methods": (*registry.names("methods"), *STREAMS)}
-    lists["learners"] = registry.names("learners")
+    lists |= {"learners": registry.names("learners"), "backbones": registry.names("backbones")}
     return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in lists.items())
 
 

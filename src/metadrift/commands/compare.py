@@ -75,7 +75,8 @@ HELP = ShortHelp(
         ("--methods reservoir mir --benchmark mine.toml --name mine", "on a custom stream"),
         ("--grid FILE.toml", "variants with their own settings, from a file"),
     ],
-    settings="methods learners shots seeds reference grid benchmark scale data workers name",
+    settings="methods learners backbone shots seeds reference grid benchmark scale data workers "
+    "name",
 )
 
 

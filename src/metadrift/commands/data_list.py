@@ -18,7 +18,7 @@ def main(words: list[str]) -> int:
 
 
 def list_packs(*, data: Path | None = None, json: Flag = False) -> int:
-    """The packs in the data folder: their classes by split, their images and their size.
+    """The packs in the data folder: their classes by split, and what their examples are.
 
     Parameters
     ----------
@@ -39,15 +39,12 @@ def list_packs(*, data: Path | None = None, json: Flag = False) -> int:
         print(f"there are no packs in {folder}; `metadrift data import` makes one")
         return 0
     wide = max([len(pack.name) for pack in packs], default=4) + 2
-    print(
-        f"{'pack':<{wide}}{'images':>9} {'px':>4} {'colour':>6} {'train':>6} {'val':>5} {'test':>5}"
-    )
+    print(f"{'pack':<{wide}}{'examples':>9} {'train':>6} {'val':>5} {'test':>5}  {'of what'}")
     for pack in packs:
         counts = [len(pack.classes(split)) for split in SPLITS]
-        colour = "yes" if pack.channels == 3 else "no"
         print(
-            f"{printable(pack.name):<{wide}}{len(pack.images):>9} {pack.image_size:>4} {colour:>6} "
-            f"{counts[0]:>6} {counts[1]:>5} {counts[2]:>5}"
+            f"{printable(pack.name):<{wide}}{len(pack.examples):>9} "
+            f"{counts[0]:>6} {counts[1]:>5} {counts[2]:>5}  {pack.kind}"
         )
     for line in damaged:
         print(printable(f"damaged: {line}"))
@@ -59,9 +56,8 @@ def _row(pack: Pack) -> dict[str, object]:
     return {
         "name": pack.name,
         "path": str(pack.path),
-        "images": len(pack.images),
-        "image_size": pack.image_size,
-        "channels": pack.channels,
+        "examples": len(pack.examples),
+        "example": pack.kind.as_table(),
         "classes": {split: len(pack.classes(split)) for split in SPLITS},
         "source": pack.source,
         "licence": pack.licence,

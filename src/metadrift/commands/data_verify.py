@@ -54,7 +54,7 @@ def verify_packs(
         try:
             if isinstance(pack, MetadriftError):
                 raise pack
-            with Bar(f"reading {pack.name}", pack.images.nbytes, "bytes") as bar:
+            with Bar(f"reading {pack.name}", pack.examples.nbytes, "bytes") as bar:
                 pack.verify(bar.advance)
             good.append(str(pack.path))
         except MetadriftError as error:

@@ -47,7 +47,7 @@ HELP = ShortHelp(
         ("--benchmark mine.toml --name mine", "a custom stream"),
         ("--config runs/mine/config.toml --name again", "repeat a run"),
     ],
-    settings="method learner benchmark scale shots seed lr data device name out",
+    settings="method learner backbone benchmark scale shots seed lr data device name out",
 )
 
 
@@ -102,16 +102,17 @@ def with_options(config: RunConfig, words: dict[str, list[str]]) -> RunConfig:
     if not words:
         return config
     from metadrift.learners import find_learner
-    from metadrift.runs.build import method_class
+    from metadrift.runs.build import method_class, plug_ins
 
     options = dict(config.options)
-    for kind in (method_class(config), find_learner(config.learner)):
+    kinds = plug_ins(config, method_class(config), find_learner(config.learner))
+    for kind in kinds:
         names = ["help", *registry.option_names([kind])]
         mine = [word for name in names for word in words.pop(name, ())]
         if mine:
             given = registry.own_options(kind, options)
             options |= asdict(parse(type(given), "run --options", mine, given))
-    registry.refuse_unknown_options([method_class(config), find_learner(config.learner)], words)
+    registry.refuse_unknown_options(kinds, words)
     return replace(config, options=options)
 
 

@@ -1,4 +1,4 @@
-"""How hard a domain is for the simplest learner: the nearest class mean of raw pixels."""
+"""How hard a domain is for the simplest learner: the nearest class mean of raw examples."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def nearest_centroid(
     rng: np.random.Generator,
     split: Split = "test",
 ) -> Difficulty:
-    """Predict each query's class by the nearest mean of the support images, on tasks from a pack.
+    """Predict each query's class by the nearest mean of the support examples, on tasks from a pack.
 
-    Only whole numbers are added and compared, so the result is the same on every machine.
+    Of pictures only whole numbers are added and compared: the result is the same on every machine.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def nearest_centroid(
     truth = np.arange(geometry.ways).repeat(geometry.queries)
     scores = np.empty(tasks)
     for t, rows in enumerate(sampler.choose(tasks, rng)):
-        pixels = np.take(pack.images, rows, axis=0).reshape(len(rows), -1).astype(np.float64)
-        support, query = np.split(pixels, [geometry.ways * geometry.shots])
+        raw = np.take(pack.examples, rows, axis=0).reshape(len(rows), -1).astype(np.float64)
+        support, query = np.split(raw, [geometry.ways * geometry.shots])
         total = support.reshape(geometry.ways, geometry.shots, -1).sum(1)
         # |query - total/shots|^2 up to what does not depend on the class, times shots^2.
         far = (total * total).sum(1) - 2 * geometry.shots * (query @ total.T)

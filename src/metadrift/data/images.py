@@ -10,12 +10,13 @@ from __future__ import annotations
 import errno
 import io
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from metadrift.examples import Pictures
 
 MAX_PIXELS = 64_000_000  # 8000 x 8000: far more than any image of these datasets
 MAX_FILE_BYTES = 256 * 2**20
@@ -31,16 +32,8 @@ class UnreadableImageError(Exception):
     """This one image cannot be used; the text says why."""
 
 
-@dataclass(frozen=True)
-class ImageFormat:
-    """What the images of a pack look like: `size` x `size` pixels, 1 or 3 channels."""
-
-    size: int
-    channels: int
-
-
 def decode(
-    data: bytes, form: ImageFormat, *, box: Box | None = None, strip: int = 0, turn: int = 0
+    data: bytes, form: Pictures, *, box: Box | None = None, strip: int = 0, turn: int = 0
 ) -> NDArray[np.uint8]:
     """An image file's bytes to uint8 [size, size, channels].
 
@@ -61,7 +54,7 @@ def decode(
     --------
     >>> file = io.BytesIO()
     >>> Image.new("RGB", (40, 30), "red").save(file, "PNG")
-    >>> pixels = decode(file.getvalue(), ImageFormat(8, 3))
+    >>> pixels = decode(file.getvalue(), Pictures(8, 3))
     >>> pixels.shape, pixels[0, 0].tolist()
     ((8, 8, 3), [255, 0, 0])
     """
@@ -90,14 +83,14 @@ def read_image_file(path: Path) -> bytes:
         return file.read(MAX_FILE_BYTES + 1)
 
 
-def resize_array(pixels: NDArray[np.uint8], form: ImageFormat) -> NDArray[np.uint8]:
+def resize_array(pixels: NDArray[np.uint8], form: Pictures) -> NDArray[np.uint8]:
     """uint8 [H, W] or [H, W, 1 or 3] to uint8 [size, size, channels]."""
     flat = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
     return _as_array(Image.fromarray(np.ascontiguousarray(flat)), form)
 
 
 def _square(
-    image: Image.Image, form: ImageFormat, box: Box | None, strip: int, turn: int
+    image: Image.Image, form: Pictures, box: Box | None, strip: int, turn: int
 ) -> NDArray[np.uint8]:
     width, height = image.size
     if width * height > MAX_PIXELS:
@@ -135,7 +128,7 @@ def _plain(image: Image.Image) -> Image.Image:
     return _converted(image, "L" if image.mode in ("1", "L") else "RGB")
 
 
-def _as_array(image: Image.Image, form: ImageFormat) -> NDArray[np.uint8]:
+def _as_array(image: Image.Image, form: Pictures) -> NDArray[np.uint8]:
     image = _converted(image, "L" if form.channels == 1 else "RGB")
     if image.size != (form.size, form.size):
         image = image.resize((form.size, form.size), Image.Resampling.LANCZOS)

@@ -1,9 +1,10 @@
-"""A pack: one domain's images on disk, ready to be memory-mapped.
+"""A pack: one domain's examples on disk, ready to be memory-mapped.
 
-A pack is a folder with two files:
+A pack is a folder with two files. Class c owns the rows `class_offsets[c]:class_offsets[c+1]`.
 
-- `images.npy`: uint8 [N, H, W, C], C 1 or 3, sorted by class, opened as a memory map;
-- `pack.json`: what the images are. Class c owns the rows `class_offsets[c]:class_offsets[c+1]`.
+- `pack.json`: what the examples are;
+- of pictures (format 1) `images.npy`: uint8 [N, H, W, C], C 1 or 3, sorted by class;
+- of arrays (format 2) `examples.npy`: float16 or float32 [N, *example], sorted by class.
 """
 
 from __future__ import annotations
@@ -14,36 +15,36 @@ import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Le, MinLen
 from numpy.typing import NDArray
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import Arrays, ExampleKind, FloatType, Pictures, kind_of_stored
 from metadrift.storage.files import is_folder_name, whole_folder, write_json
 from metadrift.storage.reading import read_json
 from metadrift.storage.tables import from_table
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
-FORMAT = "metadrift-pack/1"
 
 # What numpy may raise on a damaged file: its header is read as a piece of Python.
 NPY_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, SyntaxError, TypeError)
 NPY_ERRORS += (OverflowError, MemoryError, RecursionError, KeyError, tokenize.TokenError)
 
-_HEADER_BYTES = 128  # a fixed .npy header, rewritten at the end when the number of images is known
+_HEADER_BYTES = (
+    128  # a fixed .npy header, rewritten at the end when the number of examples is known
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Description:
     """What pack.json holds. Other keys may be there and are not read."""
 
     format: str
     name: str
-    image_size: Annotated[int, Ge(1), Le(4096)]
-    channels: Literal[1, 3]
     class_names: Annotated[list[str], MinLen(1)]
     class_offsets: list[int]
     class_split: list[Split]
@@ -62,9 +63,62 @@ class Description:
             raise UsageError(f"class_offsets must be {classes + 1} rising whole numbers from 0")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PictureDescription(Description):
+    """Of a pack of pictures."""
+
+    FORMAT: ClassVar[str] = "metadrift-pack/1"
+    FILE: ClassVar[str] = "images.npy"
+    image_size: Annotated[int, Ge(1), Le(4096)]
+    channels: Literal[1, 3]
+
+    @property
+    def kind(self) -> ExampleKind:
+        return Pictures(self.image_size, self.channels)
+
+    @staticmethod
+    def fields_of(kind: ExampleKind) -> dict[str, Any]:
+        return {"image_size": kind.shape[1], "channels": kind.shape[0]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayDescription(Description):
+    """Of a pack of arrays."""
+
+    FORMAT: ClassVar[str] = "metadrift-pack/2"
+    FILE: ClassVar[str] = "examples.npy"
+    example_shape: Annotated[list[Annotated[int, Ge(1)]], MinLen(1)]
+    dtype: FloatType
+
+    @property
+    def kind(self) -> ExampleKind:
+        return Arrays(self.example_shape, self.dtype)
+
+    @staticmethod
+    def fields_of(kind: ExampleKind) -> dict[str, Any]:
+        return {"example_shape": list(kind.shape), "dtype": kind.dtype}
+
+
+_Form = type[PictureDescription] | type[ArrayDescription]
+_FORMS: dict[type[ExampleKind], _Form] = {Pictures: PictureDescription, Arrays: ArrayDescription}
+
+
 @dataclass(frozen=True)
 class Pack:
-    """One domain: its images and which class belongs to which split.
+    """One domain: its examples and which class belongs to which split.
+
+    Parameters
+    ----------
+    path, name
+        Its folder, and what it calls itself.
+    kind
+        What its examples are.
+    examples
+        [N, *kind.stored_shape], a memory map.
+    class_names, class_offsets, class_split
+        Of each class. Class c owns the rows `class_offsets[c]:class_offsets[c+1]`.
+    source, licence, sha256
+        Where the examples are from, their licence, and their checksum.
 
     Examples
     --------
@@ -80,7 +134,8 @@ class Pack:
 
     path: Path
     name: str
-    images: NDArray[np.uint8]
+    kind: ExampleKind
+    examples: NDArray[Any]
     class_names: list[str]
     class_offsets: list[int]
     class_split: list[Split]
@@ -89,12 +144,20 @@ class Pack:
     sha256: str
 
     @property
+    def images(self) -> NDArray[np.uint8]:
+        """The examples of a pack of pictures: uint8 [N, H, W, C]."""
+        self.kind.as_pictures(f"what was asked of pack {self.name!r}")
+        return self.examples
+
+    @property
     def image_size(self) -> int:
-        return int(self.images.shape[1])
+        """Of a pack of pictures: height and width in pixels."""
+        return self.kind.as_pictures(f"the image size of pack {self.name!r}").size
 
     @property
     def channels(self) -> int:
-        return int(self.images.shape[3])
+        """Of a pack of pictures: 1 or 3."""
+        return self.kind.as_pictures(f"the channels of pack {self.name!r}").channels
 
     def classes(self, split: Split) -> list[int]:
         """The numbers of the classes of a split."""
@@ -105,10 +168,10 @@ class Pack:
 
     def verify(self, progress: Callable[[int], None] | None = None) -> None:
         """Read every byte and compare with the checksum; `progress` gets the bytes just read."""
-        found = _sha256(self.path / "images.npy", progress)
+        found = _sha256(self.path / _FORMS[type(self.kind)].FILE, progress)
         if found != self.sha256:
             raise MetadriftError(
-                f"the images of pack {self.path} are not those it was made with: sha256 {found}, "
+                f"the examples of pack {self.path} are not those it was made with: sha256 {found}, "
                 f"pack.json says {self.sha256}. Import or generate it again."
             )
 
@@ -121,24 +184,26 @@ def open_pack(path: Path | str) -> Pack:
     if not (path / "pack.json").exists():
         raise MetadriftError(f"{path} is not a pack: it has no pack.json")
     said = _read_description(path / "pack.json")
-    if not (path / "images.npy").is_file():  # a pipe would block the opening for ever
-        raise MetadriftError(f"{path} is not a whole pack: it has no images.npy")
+    file, kind = path / said.FILE, said.kind
+    if not file.is_file():  # a pipe would block the opening for ever
+        raise MetadriftError(f"{path} is not a whole pack: it has no {said.FILE}")
     try:
         # Not np.load, which takes a zip or a pickle of this name as well.
-        images = np.lib.format.open_memmap(path / "images.npy", mode="r")
+        examples = np.lib.format.open_memmap(file, mode="r")
     except NPY_ERRORS as error:
-        raise MetadriftError(f"{path / 'images.npy'} is damaged: {error}") from None
-    expected = (said.class_offsets[-1], said.image_size, said.image_size, said.channels)
-    if images.dtype != np.uint8 or images.shape != expected:
-        found = f"{images.dtype} {list(images.shape)}"
+        raise MetadriftError(f"{file} is damaged: {error}") from None
+    expected = (said.class_offsets[-1], *kind.stored_shape)
+    if examples.dtype != np.dtype(kind.dtype) or examples.shape != expected:
+        found = f"{examples.dtype} {list(examples.shape)}"
         raise MetadriftError(
-            f"{path / 'images.npy'} does not fit its pack.json: it holds {found}, "
-            f"pack.json says uint8 {list(expected)}"
+            f"{file} does not fit its pack.json: it holds {found}, "
+            f"pack.json says {kind.dtype} {list(expected)}"
         )
     return Pack(
         path,
         said.name,
-        images,
+        kind,
+        examples,
         said.class_names,
         said.class_offsets,
         said.class_split,
@@ -148,89 +213,114 @@ def open_pack(path: Path | str) -> Pack:
     )
 
 
+Blocks = NDArray[Any] | Iterable[NDArray[Any]]
+"""The examples of a class [n, *example], at once or some at a time."""
+
+
 def write_pack(
     path: Path | str,
     name: str,
-    classes: Iterable[tuple[str, Split, NDArray[np.uint8]]],
+    classes: Iterable[tuple[str, Split, Blocks]],
     *,
     source: str,
     licence: str,
     replace: bool = False,
 ) -> Path:
-    """Write a pack from (class name, split, uint8 [n, H, W, C]), one class in memory at a time.
+    """Write a pack from (class name, split, examples), one block in memory at a time.
+
+    Examples are pictures, uint8 [n, H, W, 1 or 3], or arrays, float16 or float32 [n, ...], the same
+    for all classes. Those of a class are an array, or blocks of it one after the other.
 
     Everything is written to a temporary folder beside `path`, which is renamed when it is whole.
-    After an error nothing is left behind. A class without images is left out.
+    After an error nothing is left behind. A class without examples is left out.
     """
     path = Path(path)
     with whole_folder(path, replace) as temporary:
-        said = _write_images(temporary, name, classes, source, licence)
+        said = _write_examples(temporary, name, classes, source, licence)
         write_json(temporary / "pack.json", asdict(said))
     return path
 
 
-def _read_description(file: Path) -> Description:
+def _read_description(file: Path) -> PictureDescription | ArrayDescription:
     table = read_json(file)
     found = table.get("format")
     if not isinstance(found, str) or not found.startswith("metadrift-pack/"):
         raise MetadriftError(f"{file} does not describe a metadrift pack (no 'format' key)")
-    if found != FORMAT:
-        raise MetadriftError(f"{file} has the format {found!r}; this version reads {FORMAT!r}")
-    return from_table(Description, table, str(file), more_keys=True)
+    for form in _FORMS.values():
+        if found == form.FORMAT:
+            return from_table(form, table, str(file), more_keys=True)
+    known = " and ".join(repr(form.FORMAT) for form in _FORMS.values())
+    raise MetadriftError(f"{file} has the format {found!r}; this version reads {known}")
 
 
-def _write_images(
+def _write_examples(
     folder: Path,
     name: str,
-    classes: Iterable[tuple[str, Split, NDArray[np.uint8]]],
+    classes: Iterable[tuple[str, Split, Blocks]],
     source: str,
     licence: str,
-) -> Description:
+) -> PictureDescription | ArrayDescription:
     names: list[str] = []
     offsets: list[int] = [0]
     splits: list[Split] = []
-    shape: tuple[int, ...] | None = None
-    with open(folder / "images.npy", "wb") as file:
+    kind: ExampleKind | None = None
+    unnamed = folder / "examples.part"  # its name follows from what is in it
+    with open(unnamed, "wb") as file:
         file.write(b"\0" * _HEADER_BYTES)
-        for class_name, split, images in classes:
-            if len(images) == 0:
-                continue
-            if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3):
-                raise MetadriftError(
-                    f"images of class {class_name!r} must be uint8 [n, H, W, 1 or 3], "
-                    f"not {images.dtype} {list(images.shape)}"
-                )
-            shape = shape or images.shape[1:]
-            if images.shape[1:] != shape or shape[0] != shape[1]:
-                raise MetadriftError(
-                    f"images of a pack must be square and of one size: class {class_name!r} has "
-                    f"{list(images.shape[1:])}, the first class {list(shape)}"
-                )
-            file.write(np.ascontiguousarray(images).data)
-            # A name may hold what is no text: bytes of a folder's name, half of a character.
-            names.append(class_name.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-            offsets.append(offsets[-1] + len(images))
-            splits.append(split)
-        if shape is None:
-            raise MetadriftError(f"there is no image for pack {name!r}; nothing was written")
+        for class_name, split, blocks in classes:
+            rows = 0
+            for block in [blocks] if isinstance(blocks, np.ndarray) else blocks:
+                if len(block) == 0:
+                    continue
+                kind = _same_kind(kind, block, class_name)
+                file.write(np.ascontiguousarray(block).data)
+                rows += len(block)
+            if rows:
+                # A name may hold what is no text: bytes of a folder's name, half of a character.
+                text = class_name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                names.append(text)
+                offsets.append(offsets[-1] + rows)
+                splits.append(split)
+        if kind is None:
+            raise MetadriftError(f"there is no example for pack {name!r}; nothing was written")
         file.seek(0)
-        file.write(_npy_header((offsets[-1], *shape)))
-    return Description(
-        format=FORMAT,
+        file.write(_npy_header((offsets[-1], *kind.stored_shape), kind.dtype))
+    form = _FORMS[type(kind)]
+    unnamed.rename(folder / form.FILE)
+    made: PictureDescription | ArrayDescription = form(
+        format=form.FORMAT,
         name=name,
-        image_size=shape[0],
-        channels=1 if shape[2] == 1 else 3,
         class_names=names,
         class_offsets=offsets,
         class_split=splits,
         source=source,
         licence=licence,
-        sha256=_sha256(folder / "images.npy"),
+        sha256=_sha256(folder / form.FILE),
+        **form.fields_of(kind),
     )
+    return made
 
 
-def _npy_header(shape: tuple[int, ...]) -> bytes:
-    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+def _same_kind(kind: ExampleKind | None, block: NDArray[Any], class_name: str) -> ExampleKind:
+    try:
+        found = kind_of_stored(block)
+    except MetadriftError as error:
+        raise MetadriftError(f"class {class_name!r}: {error}") from None
+    if kind is not None and found != kind:
+        raise MetadriftError(
+            f"examples of a pack must be of one size and type: class {class_name!r} has "
+            f"{list(found.stored_shape)}, the first class {list(kind.stored_shape)}"
+        )
+    if not isinstance(found, Pictures) and not np.isfinite(block).all():
+        raise MetadriftError(
+            f"an example of class {class_name!r} holds a number that is NaN or infinite"
+        )
+    return found
+
+
+def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
+    descr = np.dtype(dtype).newbyteorder("<").str
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
 

@@ -38,6 +38,7 @@ def draw_sheet(pack: Pack, sheet: Sheet, rng: np.random.Generator) -> Image.Imag
     ...     draw_sheet(pack, Sheet(images=3), np.random.default_rng(0)).size
     (376, 60)
     """
+    pack.kind.as_pictures("a preview")
     classes = pack.classes(sheet.split)
     if not classes:
         raise MetadriftError(f"pack {pack.name!r} has no {sheet.split} classes to show")

@@ -8,6 +8,7 @@ import torch
 from metadrift.data.names import hashed_names
 from metadrift.data.pack import Pack, Split
 from metadrift.errors import MetadriftError
+from metadrift.examples import ExampleKind
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 _MOST_KEYS = 2000
@@ -16,16 +17,16 @@ _MOST_KEYS = 2000
 class TaskSampler:
     """Draws tasks of one geometry from the classes of one split.
 
-    Classes within a task are distinct and in random order, and no image appears twice in a task.
-    Images are gathered straight from the memory map into one uint8 block.
+    Classes within a task are distinct and in random order, and no example appears twice in a task.
+    Examples are gathered straight from the memory map into one block.
 
     Parameters
     ----------
     pack, split, geometry
-        Which images, which classes, what kind of task.
-    channels
-        3 repeats the channel of a grey pack (as a view), so that a stream over grey and colour
-        domains has one shape.
+        Which examples, which classes, what kind of task.
+    kind
+        What the tasks' examples are, by default the pack's own. Colour repeats the channel of a
+        grey pack (as a view), so that a stream over grey and colour domains has one shape.
     context
         Give every task the mean of its classes' names as its context (`hashed_names`).
     """
@@ -35,21 +36,24 @@ class TaskSampler:
         pack: Pack,
         split: Split,
         geometry: TaskGeometry,
-        channels: int | None = None,
+        kind: ExampleKind | None = None,
         context: bool = False,
     ) -> None:
         self.pack = pack
         self.geometry = geometry
-        self.channels = channels or pack.channels
-        if self.channels < pack.channels:
-            raise MetadriftError(f"pack {pack.name!r} is in colour; it cannot be drawn as grey")
+        self.kind = kind or pack.kind
+        if not self.kind.holds(pack.kind):
+            raise MetadriftError(
+                f"pack {pack.name!r} holds {pack.kind}; they cannot be drawn as {self.kind}"
+            )
         classes = pack.classes(split)
         enough = [c for c in classes if pack.class_size(c) >= geometry.images_per_class]
         if len(enough) < geometry.ways:
             raise MetadriftError(
                 f"pack {pack.name!r} has {len(enough)} {split} classes with at least "
-                f"{geometry.images_per_class} images ({geometry.shots} shots + {geometry.queries} "
-                f"queries) of {len(classes)}; a {geometry.ways}-way task needs {geometry.ways}"
+                f"{geometry.images_per_class} examples ({geometry.shots} shots + "
+                f"{geometry.queries} queries) of {len(classes)}; a {geometry.ways}-way task needs "
+                f"{geometry.ways}"
             )
         self._first = np.array([pack.class_offsets[c] for c in enough])
         self._size = np.array([pack.class_size(c) for c in enough])
@@ -72,12 +76,10 @@ class TaskSampler:
         return np.concatenate([support, query], axis=1)
 
     def gather(self, rows: np.ndarray) -> TaskBatch:
-        """Copy the chosen images out of the memory map."""
+        """Copy the chosen examples out of the memory map."""
         # np.take is faster than fancy indexing on a memory map, and gives a plain array.
-        block = np.take(self.pack.images, rows, axis=0)
-        images = torch.from_numpy(block).permute(0, 1, 4, 2, 3)
-        images = images.expand(-1, -1, self.channels, -1, -1)
-        return TaskBatch(images, self.geometry, self._context(rows))
+        block = np.take(self.pack.examples, rows, axis=0)
+        return TaskBatch(self.kind.from_pack(block), self.geometry, self._context(rows))
 
     def _context(self, rows: np.ndarray) -> torch.Tensor | None:
         if self._names is None:

@@ -1,6 +1,6 @@
 """What a detector sees of a task batch: one float64 vector per step.
 
-All of them look at support images only. A vector need not be scaled: the detectors standardise
+All of them look at support examples only. A vector need not be scaled: the detectors standardise
 each dimension themselves.
 """
 
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.projection import Projection
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import ExampleKind, Pictures
 from metadrift.randomness import Purpose, generator, torch_generator
 from metadrift.tasks import TaskBatch
 
@@ -39,21 +40,23 @@ class FeatureExtractor(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-def make_features(config: DetectionConfig, channels: int) -> FeatureExtractor:
-    """The extractor that `config.features` names, for images of 1 or 3 channels."""
+def make_features(config: DetectionConfig, example: ExampleKind) -> FeatureExtractor:
+    """The extractor that `config.features` names, for examples of this kind."""
     config = config.resolved()
     if config.context:
         if config.features == "paper_z":
             raise UsageError(
                 "the paper's z has no room for a context: leave --detection.context out"
             )
-        return WithContext(make_features(replace(config, context=False), channels))
+        return WithContext(make_features(replace(config, context=False), example))
     network = NetworkFeatures(config.feature_dim, config.seed)
     if config.features == "network":
         return network
     if config.features == "paper_z":
         return PaperFeatures(Projection(config.lags, config.alpha))
-    frozen = FrozenFeatures(channels, config.feature_dim, config.seed)
+    frozen: FrozenFeatures | MeanFeatures = MeanFeatures(config.feature_dim, config.seed)
+    if isinstance(example, Pictures):
+        frozen = FrozenFeatures(example.channels, config.feature_dim, config.seed)
     return BothFeatures(frozen, network) if config.features == "both" else frozen
 
 
@@ -120,6 +123,35 @@ class FrozenFeatures:
         pass
 
 
+class MeanFeatures:
+    """The mean of the support examples themselves: the frozen features of vectors and arrays.
+
+    A mean longer than `dim` goes through a fixed random projection.
+
+    Examples
+    --------
+    >>> from metadrift.tasks import TaskGeometry
+    >>> tasks = TaskBatch(torch.ones(2, 10, 3), TaskGeometry(queries=1))
+    >>> MeanFeatures()(tasks)
+    array([1., 1., 1.])
+    """
+
+    uses_embedding = False
+
+    def __init__(self, dim: int = 64, seed: int = 0) -> None:
+        self._shorten = _RandomProjection(dim, seed)
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        support = tasks.support.detach().to("cpu", torch.float32)
+        return self._shorten(support.flatten(0, 1).flatten(1).mean(0).double().numpy())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
 class NetworkFeatures:
     """The learner's own mean support embedding, averaged over tasks.
 
@@ -130,18 +162,10 @@ class NetworkFeatures:
     uses_embedding = True
 
     def __init__(self, dim: int = 64, seed: int = 0) -> None:
-        self.dim = dim
-        self.seed = seed
-        self._project: NDArray[np.float64] | None = None
+        self._shorten = _RandomProjection(dim, seed)
 
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
-        mean = _mean_embedding(embedding)
-        if len(mean) <= self.dim:
-            return mean
-        if self._project is None or len(self._project) != len(mean):
-            rng = generator(self.seed, Purpose.NETWORK_PROJECTION)
-            self._project = rng.standard_normal((len(mean), self.dim)) / np.sqrt(len(mean))
-        return mean @ self._project
+        return self._shorten(_mean_embedding(embedding))
 
     def state_dict(self) -> dict[str, Any]:
         return {}  # the projection follows from the seed
@@ -155,7 +179,7 @@ class BothFeatures:
 
     uses_embedding = True
 
-    def __init__(self, frozen: FrozenFeatures, network: NetworkFeatures) -> None:
+    def __init__(self, frozen: FeatureExtractor, network: NetworkFeatures) -> None:
         self.frozen = frozen
         self.network = network
 
@@ -208,6 +232,23 @@ class PaperFeatures:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.projection.load_state_dict(state)
+
+
+class _RandomProjection:
+    """A vector longer than `dim` times a fixed random matrix; a shorter one as it is."""
+
+    def __init__(self, dim: int, seed: int) -> None:
+        self.dim = dim
+        self.seed = seed
+        self._project: NDArray[np.float64] | None = None
+
+    def __call__(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        if len(vector) <= self.dim:
+            return vector
+        if self._project is None or len(self._project) != len(vector):
+            rng = generator(self.seed, Purpose.NETWORK_PROJECTION)
+            self._project = rng.standard_normal((len(vector), self.dim)) / np.sqrt(len(vector))
+        return vector @ self._project
 
 
 def _mean_embedding(embedding: Tensor | None) -> NDArray[np.float64]:

@@ -139,7 +139,7 @@ class _Scorer:
         group: Group,
     ) -> None:
         self.learner, self.batch, self.progress, self.group = learner, batch, progress, group
-        self.weight = next(learner.parameters())
+        self.like = learner.like
 
     def __call__(self, sampler: TaskSampler, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64 [tasks], from the rows of the pack that make the tasks."""
@@ -155,7 +155,7 @@ class _Scorer:
         return self.group.sum(every)
 
     def _pass(self, sampler: TaskSampler, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        tasks, ways = sampler.gather(rows).to(self.weight.device), sampler.geometry.ways
+        tasks, ways = sampler.gather(rows).to(self.like.device), sampler.geometry.ways
         logits = self.learner.predict(tasks.support, tasks.support_labels, tasks.query, ways=ways)
         if not bool(torch.isfinite(logits).all()):
             raise MetadriftError(
@@ -165,6 +165,6 @@ class _Scorer:
         return accuracy_of(logits).double().cpu().numpy()
 
     def _tasks_per_pass(self, sampler: TaskSampler) -> int:
-        size = 2 if self.learner.precision == "bf16" else self.weight.element_size()
-        an_image = 64 * sampler.pack.image_size**2 * size
-        return max(1, _BYTES_PER_PASS // (an_image * sampler.geometry.images_per_task))
+        size = 2 if self.learner.precision == "bf16" else self.like.element_size()
+        an_example = sampler.kind.numbers_in_network * size
+        return max(1, _BYTES_PER_PASS // (an_example * sampler.geometry.images_per_task))

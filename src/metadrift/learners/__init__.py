@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Mapping
 from textwrap import shorten
 from typing import Any, get_args
 
@@ -12,11 +13,13 @@ from torch import nn
 
 from metadrift import registry
 from metadrift.errors import UsageError
-from metadrift.learners.backbones import ConvNet, blocks_for
+from metadrift.examples import ExampleKind, Pictures, as_kind
+from metadrift.learners.backbones import ConvNet
 from metadrift.learners.base import MetaLearner, Precision, pick_device
 from metadrift.learners.classes import class_means, class_shares
 from metadrift.learners.importance import task_gradients
 from metadrift.learners.maml import MAML
+from metadrift.learners.networks import make_backbone, usual_backbone
 from metadrift.learners.normalisation import Normalisation, frozen_statistics
 from metadrift.learners.outcome import Outcome
 from metadrift.randomness import Purpose, torch_generator
@@ -37,21 +40,23 @@ __all__ = [
 def make_learner(
     name: str | type[MetaLearner],
     *,
-    image_size: int,
+    image_size: int | None = None,
+    example: ExampleKind | None = None,
     ways: int,
     generator: torch.Generator | int,
     normalisation: Normalisation = "batch",
-    backbone: nn.Module | None = None,
+    backbone: str | nn.Module | None = None,
     filters: int | None = None,
     precision: Precision = "float32",
+    backbone_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> MetaLearner:
     """A learner by name (protonet, anil, maml or ridge), by reference or by its class.
 
     Parameters
     ----------
-    image_size
-        H = W of the images, in pixels.
+    image_size, example
+        What the examples are: the side of pictures in pixels, or any kind of example.
     ways
         Classes per task. The head of anil and maml has this many outputs; the others take any.
     generator
@@ -59,12 +64,16 @@ def make_learner(
     normalisation
         `batch` (the task's own statistics) or `running` (averages in evaluation mode).
     backbone
-        A custom module, [B, 3, H, W] to [B, D]; it keeps its weights.
+        conv4, conv5, resnet12, mlp, identity or a reference, by default what suits the learner and
+        the examples. Or a custom module, [B, 3, H, W] (or [B, *example]) to [B, D]; it keeps its
+        weights.
     filters
-        Width of the built-in backbone; the paper has 64 for protonet and 48 for anil.
+        Width of a backbone by name; the paper has 64 for protonet and 48 for anil.
     precision
         `float32`, or `bf16` for activations in bfloat16. Weights, statistics, losses and everything
         after the network are float32 in both.
+    backbone_options
+        Settings of a plug-in's own `Options`, where the backbone is one.
     options
         Other options of the learner, such as `inner_steps` of anil.
     """
@@ -73,16 +82,30 @@ def make_learner(
     if isinstance(generator, int):
         generator = torch_generator(generator, Purpose.WEIGHTS)
     kind = find_learner(name)
-    if backbone is None:
-        depth = blocks_for(image_size, kind.most_blocks)
-        backbone = ConvNet(depth, filters or kind.usual_filters, normalisation, generator)
-    elif filters is not None:
-        raise UsageError("filters sets the width of the built-in backbone; leave it out here")
-    elif issubclass(kind, MAML) and normalisation == "running":
-        # Its copies run under vmap, which cannot update an average over tasks.
-        raise UsageError("maml with a custom backbone needs normalisation='batch'")
+    if example is None and image_size is None:
+        raise UsageError("say what the examples are: image_size=, or example=")
+    example = example or as_kind(image_size or 0)
+    if backbone is None or isinstance(backbone, str):
+        called = backbone or usual_backbone(kind, example)
+        network = make_backbone(
+            called,
+            example=example,
+            learner=kind,
+            generator=generator,
+            normalisation=normalisation,
+            filters=filters,
+            options=backbone_options,
+        )
+        if called not in registry.built_in("backbones"):
+            _refuse_unfit(network, example)
     else:
-        _refuse_unfit(backbone, image_size)
+        network = backbone
+        if filters is not None:
+            raise UsageError("filters sets the width of a backbone by name; leave it out here")
+        _refuse_unfit(network, example)
+    if issubclass(kind, MAML) and normalisation == "running" and not isinstance(network, ConvNet):
+        # Its copies run under vmap, where no average over tasks can be kept.
+        raise UsageError("maml with a backbone other than conv4 needs normalisation='batch'")
     known = inspect.signature(kind).parameters
     for option in options:
         if option not in known:
@@ -90,25 +113,26 @@ def make_learner(
     if kind.has_head:
         options |= {"ways": ways, "generator": generator}
     make: Any = kind
-    learner: MetaLearner = make(backbone, image_size, normalisation, **options)
+    learner: MetaLearner = make(network, example, normalisation, **options)
     learner.precision = precision
     return learner
 
 
-def _refuse_unfit(backbone: nn.Module, image_size: int) -> None:
-    """Send two blank images through a copy of a custom backbone."""
+def _refuse_unfit(backbone: nn.Module, example: ExampleKind) -> None:
+    """Send two blank examples through a copy of a custom backbone."""
     if not isinstance(backbone, nn.Module):
         what = f"the class {backbone.__name__}" if isinstance(backbone, type) else repr(backbone)
         raise UsageError(f"backbone must be a torch module, such as MyNet(), not {what}")
     trial = copy.deepcopy(backbone).eval()
-    blank = torch.zeros(2, 3, image_size, image_size)
+    blank = example.to_network(example.blank(1, 2), like=torch.empty(0))
     like = next(trial.parameters(), blank)
     try:
         with torch.no_grad():
             found = trial(blank.to(like))
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         why = shorten(str(error) or type(error).__name__, 160)
-        raise UsageError(f"the backbone cannot take images {list(blank.shape)}: {why}") from None
+        what = "images" if isinstance(example, Pictures) else "examples"
+        raise UsageError(f"the backbone cannot take {what} {list(blank.shape)}: {why}") from None
     if not isinstance(found, torch.Tensor) or found.ndim < 2 or len(found) != len(blank):
         shown = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
         raise UsageError(f"the backbone must map {list(blank.shape)} to [2, D], not to {shown}")

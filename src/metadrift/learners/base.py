@@ -1,4 +1,4 @@
-"""The base class of all meta-learners: from uint8 images to features, each task on its own."""
+"""The base class of all meta-learners: from examples to features, each task on its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from metadrift.errors import MetadriftError, UsageError
+from metadrift.errors import UsageError
+from metadrift.examples import ExampleKind, as_kind
 from metadrift.learners.normalisation import Normalisation, keep_tasks_apart, task_norms
 from metadrift.learners.outcome import Outcome
 from metadrift.learners.wider import circle, with_other_classes
@@ -26,10 +27,10 @@ class MetaLearner(nn.Module):
     Parameters
     ----------
     backbone
-        Any module that maps [B, 3, H, W] to [B, D]. It is copied, and its BatchNorm layers are
-        replaced by ones that keep tasks apart.
-    image_size
-        H = W of the images, in pixels.
+        Any module that maps [B, 3, H, W] (of other examples than pictures: [B, *example]) to
+        [B, D]. It is copied, and its BatchNorm layers are replaced by ones that keep tasks apart.
+    example
+        What the examples are; a number stands for pictures of that size.
     normalisation
         `batch` or `running`, see TaskNorm.
 
@@ -50,11 +51,17 @@ class MetaLearner(nn.Module):
     Options: ClassVar[type | None] = None
     """A dataclass of a plug-in's own settings. The learner then takes `options=`."""
 
-    def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
+    like: Tensor
+    """No numbers, but the type and the device of the weights, which a learner need not have."""
+
+    def __init__(
+        self, backbone: nn.Module, example: ExampleKind | int, normalisation: Normalisation
+    ) -> None:
         super().__init__()
-        self.image_size = image_size
+        self.example = as_kind(example)
         self.normalisation = normalisation
         self.backbone = keep_tasks_apart(backbone, normalisation)
+        self.register_buffer("like", torch.empty(0), persistent=False)
 
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         """The rule: features of support [T, n, D] and query [T, m, D] to logits [T, m, ways].
@@ -72,8 +79,8 @@ class MetaLearner(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Logits [T, m, ways], and the features of support and query they were computed from.
 
-        `support` is uint8 [T, n, C, H, W], or [1, n, C, H, W] for T tasks that share it; `query` is
-        uint8 [T, m, C, H, W]. A learner whose whole network adapts overrides this.
+        `support` is [T, n, *example], or [1, n, *example] for T tasks that share it; `query` is
+        [T, m, *example]. A learner whose whole network adapts overrides this.
         """
         n = len(labels)
         features = self.features(support.expand(len(query), *support.shape[1:]), query)
@@ -108,7 +115,7 @@ class MetaLearner(nn.Module):
     ) -> Tensor:
         """Logits [T, m, ways] in evaluation mode and without gradient.
 
-        Takes any number of classes and of support images per class, as described at `answer`.
+        Takes any number of classes and of support examples per class, as described at `answer`.
         By default `ways` is one more than the largest label.
         """
         with evaluating(self):
@@ -119,57 +126,38 @@ class MetaLearner(nn.Module):
         """True if a prediction depends on the other queries of its task, through statistics."""
         return self.normalisation == "batch" and bool(task_norms(self.backbone))
 
-    def pixels(self, *images: Tensor) -> Tensor:
-        """uint8 [T, N, C, H, W] to floats in [-1, 1]: [T*N, 3, H, W], the channels innermost.
+    def inputs(self, *examples: Tensor) -> Tensor:
+        """[T, N, *example] to what the network reads: [T*N, 3, H, W] of pictures, in [-1, 1].
 
         Several tensors are joined along N.
         """
-        for part in images:
-            self._check(part)
-        T, _, _, height, width = images[0].shape
-        N = [part.shape[1] for part in images]
-        # Packs store the channels innermost, and so the CPU convolves fastest. The copy that
-        # changes the type also repeats grey.
-        pixels = next(self.parameters()).new_empty((T, sum(N), height, width, 3))
-        for part, place in zip(images, torch.split(pixels, N, 1), strict=True):
-            place.copy_(part.permute(0, 1, 3, 4, 2).expand_as(place))
-        return pixels.mul_(1 / 127.5).sub_(1).flatten(0, 1).permute(0, 3, 1, 2)
+        return self.example.to_network(*examples, like=self.like)
 
-    def features(self, *images: Tensor) -> Tensor:
-        """uint8 [T, N, C, H, W] to [T, N, D], each task with its own normalisation."""
-        T = len(images[0])
+    def features(self, *examples: Tensor) -> Tensor:
+        """[T, N, *example] to [T, N, D], each task with its own normalisation."""
+        T = len(examples[0])
         for norm in task_norms(self.backbone):
             norm.tasks = T
         with self.mixed():
-            rows: Tensor = self.backbone(self.pixels(*images))
+            rows: Tensor = self.backbone(self.inputs(*examples))
         return with_gradient(self.full(rows).reshape(T, len(rows) // T, -1))
 
     def mixed(self) -> AbstractContextManager[object]:
         """Within this context a learner with precision `bf16` computes in bfloat16."""
-        device, bf16 = next(self.parameters()).device.type, self.precision == "bf16"
+        device, bf16 = self.like.device.type, self.precision == "bf16"
         if not bf16 and not torch.amp.is_autocast_available(device):
             return nullcontext()  # the device has no other precision
         return torch.autocast(device, torch.bfloat16, enabled=bf16)
 
     def full(self, features: Tensor) -> Tensor:
         """Features in the type of the weights: nothing after the network is bfloat16."""
-        return features.to(next(self.parameters()).dtype)
+        return features.to(self.like.dtype)
 
     def feature_size(self) -> int:
-        """D, found by sending two blank images through the backbone."""
-        blank = torch.zeros((1, 2, 3, self.image_size, self.image_size), dtype=torch.uint8)
-        device = next(self.parameters()).device
+        """D, found by sending two blank examples through the backbone."""
+        blank = self.example.blank(1, 2).to(self.like.device)
         with torch.no_grad():
-            return int(self.features(blank.to(device)).shape[2])
-
-    def _check(self, images: Tensor) -> None:
-        if images.dtype != torch.uint8:
-            raise MetadriftError(f"images must be uint8 (0..255), not {images.dtype}")
-        height, width = images.shape[-2:]
-        if not height == width == self.image_size:
-            raise MetadriftError(
-                f"the learner was made for images of {self.image_size} px, not {height} x {width}"
-            )
+            return int(self.features(blank).shape[2])
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import ExampleKind
 from metadrift.learners.backbones import linear_head
 from metadrift.learners.base import MetaLearner
 from metadrift.learners.normalisation import Normalisation
@@ -37,7 +38,7 @@ class InnerLoopLearner(MetaLearner):
     def __init__(
         self,
         backbone: nn.Module,
-        image_size: int,
+        example: ExampleKind | int,
         normalisation: Normalisation,
         *,
         ways: int,
@@ -46,7 +47,7 @@ class InnerLoopLearner(MetaLearner):
         inner_lr: float | None = None,
         first_order: bool = False,
     ) -> None:
-        super().__init__(backbone, image_size, normalisation)
+        super().__init__(backbone, example, normalisation)
         self.head = linear_head(self.feature_size(), ways, generator)
         self.inner_steps = inner_steps
         self.inner_lr = min(0.1, 5 / self.head.in_features) if inner_lr is None else inner_lr

@@ -47,11 +47,11 @@ class MAML(InnerLoopLearner):
     ) -> tuple[Tensor, Tensor, Tensor]:
         T, m = query.shape[:2]
         second_order = torch.is_grad_enabled() and not self.first_order
-        weights, before = self.adapted(self.pixels(support), labels, ways, second_order)
+        weights, before = self.adapted(self.inputs(support), labels, ways, second_order)
         weights = {name: w.expand(T, *w.shape[1:]) for name, w in weights.items()}
         # A single query has no variance, so it is normalised together with the support.
         shared = support.expand(T, *support.shape[1:])
-        pixels = self.pixels(query) if m > 1 else self.pixels(shared, query)
+        pixels = self.inputs(query) if m > 1 else self.inputs(shared, query)
         features = with_gradient(self._features(weights, pixels, False)[:, -m:])
         return linear(weights["head.weight"], weights["head.bias"], features), before, features
 

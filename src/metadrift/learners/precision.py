@@ -37,7 +37,7 @@ def resolve_precision(
         if choice not in ("float32", "bf16"):
             raise UsageError(f"precision must be auto, float32 or bf16, not {choice!r}")
         return choice, f"precision {choice}"
-    device = next(learner.parameters()).device
+    device = learner.like.device
     if not computes_bf16(device):
         return "float32", f"precision float32: this {device.type} has no bfloat16 arithmetic"
     speed = bf16_speed(learner, ways)
@@ -59,9 +59,9 @@ def bf16_speed(learner: MetaLearner, ways: int) -> float:
     """How many times as fast bf16 is as float32: the median over some rounds of training passes."""
     tried = copy.deepcopy(learner).train()
     geometry = TaskGeometry(ways, shots=1, queries=2)
-    shape = (1, geometry.images_per_task, 3, learner.image_size, learner.image_size)
-    images = torch.arange(torch.Size(shape).numel()).remainder(251).to(torch.uint8).view(shape)
-    tasks = TaskBatch(images, geometry).to(next(learner.parameters()).device)
+    blank = learner.example.blank(1, geometry.images_per_task)
+    examples = torch.arange(blank.numel()).remainder(251).to(blank.dtype).view(blank.shape)
+    tasks = TaskBatch(examples, geometry).to(learner.like.device)
 
     def seconds(precision: Precision) -> float:
         tried.precision = precision

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from metadrift.examples import ExampleKind
 from metadrift.learners.base import MetaLearner
 from metadrift.learners.classes import class_shares, one_hot
 from metadrift.learners.normalisation import Normalisation
@@ -34,8 +35,10 @@ class Ridge(MetaLearner):
     (2, 15, 5)
     """
 
-    def __init__(self, backbone: nn.Module, image_size: int, normalisation: Normalisation) -> None:
-        super().__init__(backbone, image_size, normalisation)
+    def __init__(
+        self, backbone: nn.Module, example: ExampleKind | int, normalisation: Normalisation
+    ) -> None:
+        super().__init__(backbone, example, normalisation)
         self.log_strength = nn.Parameter(torch.tensor(0.0))
         self.log_scale = nn.Parameter(torch.tensor(math.log(4.0)))
 

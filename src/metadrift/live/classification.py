@@ -1,4 +1,4 @@
-"""The classes that a learner predicts for new pictures, and how they are printed."""
+"""The classes that a learner predicts for new examples, and how they are printed."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from metadrift.data.images import ImageFormat
 from metadrift.data.importers.plan import Unreadable
+from metadrift.examples import ExampleKind, Pictures
 from metadrift.learners import MetaLearner
-from metadrift.live.pictures import Asked, Labelled, Queries, Support, read_queries, read_support
+from metadrift.live import pictures, vectors
+from metadrift.live.pictures import Asked, Labelled, Queries, Support
 
-_IMAGES_PER_PASS = 1024
+_EXAMPLES_PER_PASS = 1024
 
 
 @dataclass(frozen=True)
 class Classification:
-    """The answer for every query picture.
+    """The answer for every query.
 
     Parameters
     ----------
     classes
         Names, in the order of the columns of `probabilities`.
     shots
-        Support pictures of each class.
+        Support examples of each class.
     pictures
-        Names of the m query pictures.
+        Names of the m queries.
     probabilities
         float64 [m, classes]; each row adds up to 1.
     truth
-        The class of each picture where its folder says it.
+        The class of each query where its source says it.
     unreadable
         Files that were left out.
+    one
+        What a query is called in the output.
 
     Examples
     --------
@@ -52,15 +55,16 @@ class Classification:
     probabilities: NDArray[np.float64]
     truth: list[str | None]
     unreadable: tuple[Unreadable, ...] = ()
+    one: str = "picture"
 
     @property
     def names(self) -> list[str]:
-        """The likeliest class of each picture."""
+        """The likeliest class of each query."""
         return [self.classes[int(c)] for c in self.probabilities.argmax(1)]
 
     @property
     def accuracy(self) -> float | None:
-        """The share of rightly named pictures among those whose class is known, if any is."""
+        """The share of rightly named queries among those whose class is known, if any is."""
         pairs = [(n, t) for n, t in zip(self.names, self.truth, strict=True) if t is not None]
         return sum(n == t for n, t in pairs) / len(pairs) if pairs else None
 
@@ -73,7 +77,7 @@ class Classification:
             "accuracy": self.accuracy,
             "queries": [
                 {
-                    "picture": picture,
+                    self.one: picture,
                     "class": name,
                     "probability": float(row.max()),
                     "truth": truth,
@@ -81,14 +85,14 @@ class Classification:
                 }
                 for picture, name, row, truth in rows
             ],
-            "unreadable": [{"picture": u.name, "reason": u.reason} for u in self.unreadable],
+            "unreadable": [{self.one: u.name, "reason": u.reason} for u in self.unreadable],
         }
 
     def as_csv(self) -> str:
-        """One row per picture, one column per class with its probability."""
+        """One row per query, one column per class with its probability."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["picture", "class", "probability", "truth", *self.classes])
+        writer.writerow([self.one, "class", "probability", "truth", *self.classes])
         rows = zip(self.pictures, self.names, self.probabilities, self.truth, strict=True)
         for picture, name, row, truth in rows:
             each = [f"{p:.6f}" for p in row]
@@ -107,45 +111,52 @@ class Classification:
             lines.append(f"{picture:<{wide}}{said}{wrong}")
         known = sum(t is not None for t in self.truth)
         if known:
-            lines.append(f"accuracy: {100 * (self.accuracy or 0):.1f}% of {known} pictures")
+            lines.append(f"accuracy: {100 * (self.accuracy or 0):.1f}% of {known} {self.one}s")
         return "\n".join(lines)
 
 
 def classify(
     learner: MetaLearner,
-    image_format: ImageFormat,
-    support: Support,
-    query: Queries,
+    example: ExampleKind,
+    support: Support | vectors.Support,
+    query: Queries | vectors.Queries,
     *,
     together: bool = False,
 ) -> Classification:
-    """Name the query pictures by the classes of the support pictures."""
-    known: Labelled = read_support(support, image_format)
-    asked: Asked = read_queries(query, known.classes, image_format)
-    device = next(learner.parameters()).device
+    """Name the queries by the classes of the support."""
+    reader: Any = pictures if isinstance(example, Pictures) else vectors
+    known: Labelled = reader.read_support(support, example)
+    asked: Asked = reader.read_queries(query, known.classes, example)
+    device = learner.like.device
     logits = logits_of(
         learner,
-        known.images.to(device),
+        known.examples.to(device),
         known.labels.to(device),
-        asked.images.to(device),
+        asked.examples.to(device),
         together=together,
     )
     probabilities = torch.softmax(logits.double(), -1).cpu().numpy()
     shots = known.labels.bincount().tolist()
     return Classification(
-        known.classes, shots, asked.names, probabilities, asked.truth, tuple(asked.unreadable)
+        known.classes,
+        shots,
+        asked.names,
+        probabilities,
+        asked.truth,
+        tuple(asked.unreadable),
+        reader.ONE,
     )
 
 
 def logits_of(
     learner: MetaLearner, support: Tensor, labels: Tensor, query: Tensor, *, together: bool = False
 ) -> Tensor:
-    """Logits [m, ways] of the query pictures.
+    """Logits [m, ways] of the queries.
 
     Parameters
     ----------
     support, query
-        uint8 [n, C, H, W] and [m, C, H, W], on the learner's device.
+        [n, *example] and [m, *example], on the learner's device.
     labels
         int64 [n], from 0 to ways - 1, each at least once.
     together
@@ -153,10 +164,10 @@ def logits_of(
         answer depends on the other queries. Without `batch` normalisation the two are the same.
     """
     if not learner.transductive:
-        tasks = [part[None] for part in torch.split(query, _IMAGES_PER_PASS)]
+        tasks = [part[None] for part in torch.split(query, _EXAMPLES_PER_PASS)]
     elif together:
         tasks = [query[None]]
     else:
-        each = max(1, _IMAGES_PER_PASS // (len(support) + 1))
+        each = max(1, _EXAMPLES_PER_PASS // (len(support) + 1))
         tasks = list(torch.split(query.unsqueeze(1), each))
     return torch.cat([learner.predict(support[None], labels, q).flatten(0, 1) for q in tasks])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
@@ -10,10 +10,11 @@ from textwrap import shorten
 import torch
 from torch import Tensor, nn
 
-from metadrift.data.images import ImageFormat
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import ExampleKind, Pictures, as_kind, kind_of_table
 from metadrift.learners import MetaLearner, pick_device
 from metadrift.learners.precision import PrecisionChoice, resolve_precision
+from metadrift.live import vectors
 from metadrift.live.classification import Classification, classify
 from metadrift.live.pictures import Queries, Support
 from metadrift.memory import Buffer
@@ -51,14 +52,17 @@ class ContinualMetaLearner:
     geometry
         Ways, shots and queries of every task.
     image_size, channels
-        Of the tasks' images: [T, ways*(shots+queries), channels, image_size, image_size].
+        Of the tasks' pictures: [T, ways*(shots+queries), channels, image_size, image_size].
+    example
+        What the tasks' examples are where they are not pictures: the shape of float32 arrays, such
+        as (512,), or `Arrays((512,), "float16")`.
     tasks_per_step
         T, the tasks of each batch.
     memory
         How many batches are kept.
     backbone
-        A custom module in the learner, [B, 3, H, W] to [B, D]. The learner works on a copy,
-        `model.learner.backbone`.
+        The network of the learner: a name as for `metadrift run`, or a custom module, [B, 3, H, W]
+        (or [B, *example]) to [B, D]. The learner works on a copy, `model.learner.backbone`.
     optimizer
         Makes the optimiser from the parameters, such as
         `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`; by default `config.optim` with
@@ -90,11 +94,12 @@ class ContinualMetaLearner:
         learner: str | MetaLearner = "protonet",
         *,
         geometry: TaskGeometry,
-        image_size: int,
+        image_size: int | None = None,
         channels: int = 3,
+        example: ExampleKind | Sequence[int] | None = None,
         tasks_per_step: int = 1,
         memory: int = 300,
-        backbone: nn.Module | None = None,
+        backbone: str | nn.Module | None = None,
         optimizer: MakeOptimizer | None = None,
         lr: float = 0.001,
         seed: int = 0,
@@ -108,8 +113,8 @@ class ContinualMetaLearner:
                 f"{method} training has all domains at hand, which a live stream has not; "
                 "`metadrift run` does it"
             )
-        if channels not in (1, 3):
-            raise UsageError(f"channels must be 1 or 3, not {channels}")
+        if (image_size is None) == (example is None):
+            raise UsageError("say what the examples are: either image_size= or example=")
         if method == "balanced-oracle" or config.labels == "oracle":
             raise UsageError("an oracle needs the true domains, which a live stream does not have")
         if config.memory.mapped:
@@ -126,22 +131,20 @@ class ContinualMetaLearner:
             memory=replace(config.memory, capacity=memory),
         )
         self.geometry, self.tasks_per_step = geometry, tasks_per_step
-        self.image_format = ImageFormat(image_size, channels)
+        self.example = Pictures(image_size or 0, channels) if example is None else as_kind(example)
         if isinstance(learner, MetaLearner) and backbone is not None:
             raise UsageError("a custom learner has its backbone already")
         if isinstance(learner, MetaLearner):
             made, precision = learner, precision or learner.precision
         else:
             plain = replace(self.config, precision="float32")
-            made = build_learner(plain, image_size, backbone)
+            made = build_learner(plain, self.example, backbone)
         self.learner: MetaLearner = made.to(pick_device(device))
         choice = precision or config.precision
         self.learner.precision, _ = resolve_precision(choice, self.learner, geometry.ways)
         self.config = replace(self.config, precision=self.learner.precision)
-        if self.learner.image_size != image_size:
-            raise UsageError(
-                f"the learner was made for images of {self.learner.image_size} px, not {image_size}"
-            )
+        if not self.learner.example.holds(self.example):
+            raise UsageError(f"the learner was made for {self.learner.example}, not {self.example}")
         parameters = self.learner.parameters()
         self.optimizer = (
             make_optimizer(self.config.optim, lr, parameters)
@@ -152,9 +155,9 @@ class ContinualMetaLearner:
         kind = find_method(method)
         if issubclass(kind, ReplayingMethod):
             dark = config.replay.dark > 0
-            buffer = Buffer(memory, tasks_per_step, geometry, channels, image_size, logits=dark)
+            buffer = Buffer(memory, tasks_per_step, geometry, self.example, logits=dark)
         self.method: Method = build_method(
-            self.config, self.learner, buffer, channels, optimizer=self.optimizer, kind=kind
+            self.config, self.learner, buffer, self.example, optimizer=self.optimizer, kind=kind
         )
         self.steps = 0
 
@@ -164,12 +167,14 @@ class ContinualMetaLearner:
         A loss or a gradient that is not finite raises NonFiniteError before it reaches the weights.
         """
         _refuse_other_than_tasks(tasks)
-        shape = [self.tasks_per_step, self.geometry.images_per_task, self.image_format.channels]
-        shape += [self.image_format.size, self.image_format.size]
-        if tasks.geometry != self.geometry or list(tasks.images.shape) != shape:
+        wanted = self.example.blank(0, self.geometry.images_per_task)
+        shape, found = [self.tasks_per_step, *wanted.shape[1:]], tasks.examples
+        fits = list(found.shape) == shape and found.dtype == wanted.dtype
+        if tasks.geometry != self.geometry or not fits:
             raise MetadriftError(
-                f"step {self.steps} brought images {list(tasks.images.shape)} of {tasks.geometry}; "
-                f"this learner was made for {shape} of {self.geometry}"
+                f"step {self.steps} brought examples {list(found.shape)} ({found.dtype}) of "
+                f"{tasks.geometry}; this learner was made for {shape} ({wanted.dtype}) of "
+                f"{self.geometry}"
             )
         record = self.method.step(tasks)
         self.method.after_step()
@@ -184,10 +189,14 @@ class ContinualMetaLearner:
         return logits.argmax(-1).cpu()
 
     def classify(
-        self, support: Support, query: Queries, *, together: bool = False
+        self,
+        support: Support | vectors.Support,
+        query: Queries | vectors.Queries,
+        *,
+        together: bool = False,
     ) -> Classification:
-        """Name pictures by a few of each class; see `TrainedModel.classify`."""
-        return classify(self.method.evaluated, self.image_format, support, query, together=together)
+        """Name pictures, or vectors, by a few of each class; see `TrainedModel.classify`."""
+        return classify(self.method.evaluated, self.example, support, query, together=together)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that the next steps depend on into the folder `path`.
@@ -197,7 +206,7 @@ class ContinualMetaLearner:
         state = {
             "kind": _KIND,
             "config": to_toml(self.config),
-            "image_format": [self.image_format.size, self.image_format.channels],
+            "example": self.example.as_table(),
             "tasks_per_step": self.tasks_per_step,
             "steps": self.steps,
             "method": self.method.state_dict(),
@@ -213,7 +222,7 @@ class ContinualMetaLearner:
         *,
         method: type[Method] | None = None,
         learner: MetaLearner | None = None,
-        backbone: nn.Module | None = None,
+        backbone: str | nn.Module | None = None,
         optimizer: MakeOptimizer | None = None,
         device: str = "auto",
     ) -> ContinualMetaLearner:
@@ -230,13 +239,11 @@ class ContinualMetaLearner:
             raise MetadriftError(f"{saved[-1]} was not saved by a ContinualMetaLearner")
         try:
             config = from_toml(state["config"], str(saved[-1]))
-            size, channels = state["image_format"]
             model = cls(
                 config.method if method is None else method,
                 config.learner if learner is None else learner,
                 geometry=TaskGeometry(config.ways, config.shots, config.queries),
-                image_size=int(size),
-                channels=int(channels),
+                example=kind_of_table(state["example"]),
                 tasks_per_step=int(state["tasks_per_step"]),
                 memory=config.memory.capacity or 1,
                 backbone=backbone,

@@ -7,9 +7,12 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from metadrift.data.images import ImageFormat
+from torch import nn
+
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import ExampleKind, Pictures, common_kind, kind_of_table
 from metadrift.learners import MetaLearner, pick_device
+from metadrift.live import vectors
 from metadrift.live.classification import Classification, classify
 from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
@@ -23,14 +26,14 @@ from metadrift.streams import open_packs
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A learner with the weights of one checkpoint, and what its pictures looked like.
+    """A learner with the weights of one checkpoint, and what its examples were.
 
     Parameters
     ----------
     learner
         In evaluation mode.
-    image_format
-        Size and channels of the training pictures; new ones are resized to it in the same way.
+    example
+        What the training examples were; new pictures are resized to it in the same way.
     checkpoint
         Where the weights come from.
     config
@@ -38,27 +41,33 @@ class TrainedModel:
     """
 
     learner: MetaLearner
-    image_format: ImageFormat
+    example: ExampleKind
     checkpoint: Path
     config: RunConfig
 
     def classify(
-        self, support: Support, query: Queries, *, together: bool = False
+        self,
+        support: Support | vectors.Support,
+        query: Queries | vectors.Queries,
+        *,
+        together: bool = False,
     ) -> Classification:
-        """Name pictures by a few pictures of each class.
+        """Name pictures, or vectors, by a few of each class.
 
         Parameters
         ----------
         support
             A folder of class folders, or {name: pictures}. A picture is a path, a uint8 array
             [H, W] or [H, W, 1 or 3], or an image of Pillow. Any number of classes from 2, any
-            number of pictures each.
+            number of pictures each. Of vectors: a file with labels (.npz, .csv or .parquet), or
+            {name: arrays [n, *example]}.
         query
-            A picture or several; a folder stands for all pictures in it.
+            A picture or several; a folder stands for all pictures in it. Of vectors: a file, or an
+            array [m, *example].
         together
             Look at all queries at once, as in training tasks, instead of each on its own.
         """
-        return classify(self.learner, self.image_format, support, query, together=together)
+        return classify(self.learner, self.example, support, query, together=together)
 
 
 def load(
@@ -67,6 +76,7 @@ def load(
     checkpoint: int | None = None,
     size: int | None = None,
     grey: bool | None = None,
+    backbone: str | nn.Module | None = None,
     device: str = "auto",
 ) -> TrainedModel:
     """The learner of a run: of its last checkpoint, or of a given step.
@@ -81,24 +91,27 @@ def load(
     size, grey
         What the training pictures looked like. Only needed when neither the run's summary, nor its
         packs, nor its memory can say it.
+    backbone
+        A custom backbone of the run, again: a module made in the same way, or its reference. Its
+        weights then come from the checkpoint.
     device
         auto, cpu, cuda or mps.
     """
     folder = Path(run)
     if not (folder / "config.toml").is_file() and (saved := checkpoints(folder)):
-        live = ContinualMetaLearner.load(folder, device=device)
-        return TrainedModel(live.method.evaluated.eval(), live.image_format, saved[-1], live.config)
+        live = ContinualMetaLearner.load(folder, backbone=backbone, device=device)
+        return TrainedModel(live.method.evaluated.eval(), live.example, saved[-1], live.config)
     config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
         state = load_checkpoint(path)["method"]
-        image_format = _image_format(folder, config, state, size, grey)
-        learner = build_learner(config, image_format.size)
+        example = _example_of(folder, config, state, size, grey)
+        learner = build_learner(config, example, backbone)
         learner.load_state_dict(evaluated_weights(state))
     except (KeyError, RuntimeError) as error:
         what = shorten(str(error), 160)
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
-    return TrainedModel(learner.to(pick_device(device)).eval(), image_format, path, config)
+    return TrainedModel(learner.to(pick_device(device)).eval(), example, path, config)
 
 
 def _config_of(folder: Path) -> Path:
@@ -128,36 +141,39 @@ def _checkpoint_of(folder: Path, step: int | None) -> Path:
     return kept[max(kept) if step is None else step]
 
 
-def _image_format(
+def _example_of(
     folder: Path, config: RunConfig, state: dict[str, Any], size: int | None, grey: bool | None
-) -> ImageFormat:
-    """From the options, else the summary, else the packs, else the pictures in memory."""
-    channels = None if grey is None else 1 if grey else 3
-    if size is None and (folder / "summary.json").is_file():
-        size = read_json(folder / "summary.json").get("image_size")
-    if size is None or channels is None:
-        found = _seen_in_packs(config) or _seen_in_memory(state)
-        if found is not None:
-            size, channels = size or found.size, channels or found.channels
-    if type(size) is not int:
+) -> ExampleKind:
+    """From the options, else the summary, else the packs, else the examples in memory."""
+    found = _seen_in_summary(folder) or _seen_in_packs(config) or _seen_in_memory(state)
+    if found is None and size is None:
         raise MetadriftError(
-            f"nothing in {folder} says how large its pictures were, and its packs are not here; "
-            "give --size (from Python size=), the side in pixels"
+            f"nothing in {folder} says what its examples were, and its packs are not here; of "
+            "pictures give --size (from Python size=), the side in pixels"
         )
-    return ImageFormat(size, channels or 3)
+    if size is None and grey is None and found is not None:
+        return found
+    seen = Pictures(size or 1) if found is None else found.as_pictures("--size or --grey")
+    return Pictures(size or seen.size, seen.channels if grey is None else 1 if grey else 3)
 
 
-def _seen_in_packs(config: RunConfig) -> ImageFormat | None:
+def _seen_in_summary(folder: Path) -> ExampleKind | None:
+    file = folder / "summary.json"
+    table = read_json(file).get("example") if file.is_file() else None
+    return None if table is None else kind_of_table(table)
+
+
+def _seen_in_packs(config: RunConfig) -> ExampleKind | None:
     try:
-        packs = open_packs(plan(config), config.data, config.size).values()
+        packs = open_packs(plan(config), config.data, config.size)
+        return common_kind({name: pack.kind for name, pack in packs.items()}, "the run")
     except MetadriftError:
         return None
-    return ImageFormat(next(iter(packs)).image_size, max(pack.channels for pack in packs))
 
 
-def _seen_in_memory(state: dict[str, Any]) -> ImageFormat | None:
+def _seen_in_memory(state: dict[str, Any]) -> ExampleKind | None:
     stored = state.get("memory")
     if stored is None or not len(stored["buffer"]["images"]):
         return None
-    channels, height = stored["buffer"]["images"].shape[3:5]
-    return ImageFormat(int(height), int(channels))
+    examples = stored["buffer"]["images"][0, 0]
+    return kind_of_table({"dtype": str(examples.dtype), "shape": examples.shape[1:]})

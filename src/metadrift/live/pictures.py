@@ -11,17 +11,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from metadrift.data.images import (
-    ImageFormat,
-    UnreadableImageError,
-    decode,
-    read_image_file,
-    resize_array,
-)
+from metadrift.data.images import UnreadableImageError, decode, read_image_file, resize_array
 from metadrift.data.importers import folder
 from metadrift.data.importers.plan import ImageFile, Options, Plan, Unreadable, is_image
 from metadrift.data.importers.source import READ_ERRORS, Source, open_source
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import Pictures
 
 Picture = str | Path | np.ndarray | Tensor | Image.Image
 """A file's path; or uint8 [H, W] or [H, W, 1 or 3]; or an image of Pillow."""
@@ -31,26 +26,29 @@ Queries = Picture | Sequence[Picture]
 """One or many; a path may be a folder (or archive), which stands for all pictures below it."""
 
 
+ONE = "picture"
+
+
 @dataclass(frozen=True)
 class Labelled:
-    """The support pictures, class after class: uint8 [n, C, H, W], labels int64 [n]."""
+    """The support examples, class after class: [n, *example], labels int64 [n]."""
 
     classes: list[str]
-    images: Tensor
+    examples: Tensor
     labels: Tensor
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The query pictures, uint8 [m, C, H, W], their names, and their classes where known."""
+    """The queries, [m, *example], their names, and their classes where known."""
 
     names: list[str]
-    images: Tensor
+    examples: Tensor
     truth: list[str | None]
     unreadable: list[Unreadable]
 
 
-def read_support(support: Support, form: ImageFormat) -> Labelled:
+def read_support(support: Support, form: Pictures) -> Labelled:
     """The pictures of at least two classes; one that cannot be read is an error."""
     if isinstance(support, str | Path):
         found = _class_folders(Path(support), form)
@@ -65,7 +63,7 @@ def read_support(support: Support, form: ImageFormat) -> Labelled:
     return Labelled(list(found), torch.cat(blocks), labels)
 
 
-def read_queries(queries: Queries, classes: Sequence[str], form: ImageFormat) -> Asked:
+def read_queries(queries: Queries, classes: Sequence[str], form: Pictures) -> Asked:
     """All pictures; in folders those that cannot be read are left out and listed.
 
     A picture in a folder that is named as one of the classes is of that class.
@@ -97,7 +95,7 @@ def read_queries(queries: Queries, classes: Sequence[str], form: ImageFormat) ->
     return Asked(names, _stack(pictures), truth, unreadable)
 
 
-def _class_folders(path: Path, form: ImageFormat) -> dict[str, list[np.ndarray]]:
+def _class_folders(path: Path, form: Pictures) -> dict[str, list[np.ndarray]]:
     plan: Plan = folder.plan(path, Options())
     assert plan.source is not None
     found: dict[str, list[np.ndarray]] = {}
@@ -113,7 +111,7 @@ def _class_folders(path: Path, form: ImageFormat) -> dict[str, list[np.ndarray]]
     return found
 
 
-def _decoded(source: Source, name: str, form: ImageFormat) -> np.ndarray | Unreadable:
+def _decoded(source: Source, name: str, form: Pictures) -> np.ndarray | Unreadable:
     try:
         with source.open(name) as file:
             return next(iter(ImageFile(name).make(file, form)))
@@ -121,7 +119,7 @@ def _decoded(source: Source, name: str, form: ImageFormat) -> np.ndarray | Unrea
         return Unreadable(name, str(error))
 
 
-def _one(picture: Picture, form: ImageFormat) -> np.ndarray:
+def _one(picture: Picture, form: Pictures) -> np.ndarray:
     """uint8 [size, size, channels]."""
     if isinstance(picture, str | Path):
         try:

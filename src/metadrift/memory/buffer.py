@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import ExampleKind
 from metadrift.storage.files import open_without_links
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -27,18 +28,19 @@ class Buffer:
     ----------
     capacity
         The number of batches it can hold.
-    tasks, geometry, channels, image_size
-        The shape of a batch: uint8 [tasks, ways*(shots+queries), channels, image_size, image_size].
+    tasks, geometry, kind
+        The shape of a batch: [tasks, ways*(shots+queries), *kind.shape], of the type of the kind.
     file
-        Keep the images in this memory-mapped file instead of in memory. It is overwritten.
+        Keep the examples in this memory-mapped file instead of in memory. It is overwritten.
     logits
         Also keep the query logits of each batch, float16 [tasks, ways*queries, ways], for dark
         replay.
 
     Examples
     --------
+    >>> from metadrift.examples import Pictures
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> buffer = Buffer(3, tasks=2, geometry=geometry, channels=1, image_size=8)
+    >>> buffer = Buffer(3, 2, geometry, Pictures(8, channels=1))
     >>> buffer.nbytes == 3 * 2 * 4 * 8 * 8
     True
     >>> buffer.put(0, TaskBatch(torch.full((2, 4, 1, 8, 8), 7, dtype=torch.uint8), geometry))
@@ -51,8 +53,7 @@ class Buffer:
         capacity: int,
         tasks: int,
         geometry: TaskGeometry,
-        channels: int,
-        image_size: int,
+        kind: ExampleKind,
         file: Path | None = None,
         logits: bool = False,
     ) -> None:
@@ -63,8 +64,8 @@ class Buffer:
             )
         self.capacity, self.tasks, self.geometry = capacity, tasks, geometry
         self.filled = 0
-        shape = (capacity, tasks, geometry.images_per_task, channels, image_size, image_size)
-        self._images = _allocate(shape, file)
+        shape = (capacity, tasks, geometry.images_per_task, *kind.shape)
+        self._examples = _allocate(shape, np.dtype(kind.dtype), file)
         self._logits: np.ndarray | None = None
         self._has_logits = np.zeros(capacity, np.bool_)
         if logits:
@@ -74,18 +75,20 @@ class Buffer:
     @property
     def nbytes(self) -> int:
         """capacity x bytes of a batch, known before the first batch arrives."""
-        return self._images.nbytes + (0 if self._logits is None else self._logits.nbytes)
+        return self._examples.nbytes + (0 if self._logits is None else self._logits.nbytes)
 
     def put(self, slot: int, tasks: TaskBatch, logits: Tensor | None = None) -> None:
         """Copy a batch (and its query logits [T, ways*queries, ways]) into a slot."""
         if not 0 <= slot <= min(self.filled, self.capacity - 1):
             raise UsageError(f"slot {slot} is neither filled nor the next free one ({self.filled})")
-        if tasks.geometry != self.geometry or tasks.images.shape != self._images.shape[1:]:
+        examples = tasks.examples.cpu().numpy()
+        fits = examples.shape == self._examples.shape[1:] and examples.dtype == self._examples.dtype
+        if tasks.geometry != self.geometry or not fits:
             raise MetadriftError(
-                f"the memory holds batches {list(self._images.shape[1:])} of {self.geometry}, "
-                f"not {list(tasks.images.shape)} of {tasks.geometry}"
+                f"the memory holds batches {_said(self._examples[0])} of {self.geometry}, "
+                f"not {_said(examples)} of {tasks.geometry}"
             )
-        self._images[slot] = tasks.images.cpu().numpy()
+        self._examples[slot] = examples
         if self._logits is not None:
             self._has_logits[slot] = logits is not None
             if logits is not None:
@@ -97,9 +100,9 @@ class Buffer:
     def get(self, slots: Sequence[int]) -> TaskBatch:
         """The tasks of several slots in one batch [len(slots)*T], copied in one gather."""
         index = self._index(slots)
-        block = np.take(self._images, index, axis=0)
+        block = np.take(self._examples, index, axis=0)
         return TaskBatch(
-            torch.from_numpy(block.reshape(-1, *self._images.shape[2:])), self.geometry
+            torch.from_numpy(block.reshape(-1, *self._examples.shape[2:])), self.geometry
         )
 
     def get_logits(self, slots: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -116,22 +119,23 @@ class Buffer:
         """A copy of the filled slots."""
         n = self.filled
         return {
-            "images": np.array(self._images[:n]),
+            "images": np.array(self._examples[:n]),  # its name in checkpoints, whatever it is
             "logits": None if self._logits is None else self._logits[:n].copy(),
             "has_logits": self._has_logits[:n].copy(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        images, logits = np.asarray(state["images"]), state["logits"]
-        n = len(images)
-        if n > self.capacity or images.shape[1:] != self._images.shape[1:]:
+        examples, logits = np.asarray(state["images"]), state["logits"]
+        n, room = len(examples), self._examples
+        fits = examples.shape[1:] == room.shape[1:] and examples.dtype == room.dtype
+        if n > self.capacity or not fits:
             raise MetadriftError(
-                f"the saved memory holds {n} batches {list(images.shape[1:])}; this one has room "
-                f"for {self.capacity} of {list(self._images.shape[1:])}"
+                f"the saved memory holds {n} batches {examples.dtype} {list(examples.shape[1:])}; "
+                f"this one has room for {self.capacity} of {_said(room[0])}"
             )
         if (logits is None) != (self._logits is None):
             raise MetadriftError("the saved memory and this one differ in whether logits are kept")
-        self._images[:n] = images
+        self._examples[:n] = examples
         self._has_logits[:] = False
         self._has_logits[:n] = np.asarray(state["has_logits"])
         if self._logits is not None:
@@ -147,18 +151,22 @@ class Buffer:
         return index
 
 
-def _allocate(shape: tuple[int, ...], file: Path | None) -> np.ndarray:
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], file: Path | None) -> np.ndarray:
     try:
         if file is None:
-            return np.zeros(shape, np.uint8)
+            return np.zeros(shape, dtype)
         file.parent.mkdir(parents=True, exist_ok=True)
         with open_without_links(file, "w+b") as opened:
-            return np.memmap(opened, np.uint8, mode="w+", shape=shape)
+            return np.memmap(opened, dtype, mode="w+", shape=shape)
     except (MemoryError, OSError) as error:
-        size = math.prod(shape) / 1e9
+        size = math.prod(shape) * dtype.itemsize / 1e9
         where = (
             "in memory; keep it in a file or lower its capacity" if file is None else f"at {file}"
         )
         raise MetadriftError(
             f"there is no room for {shape[0]} batches of tasks ({size:.1f} GB) {where}: {error}"
         ) from None
+
+
+def _said(batch: np.ndarray) -> str:
+    return f"{batch.dtype} {list(batch.shape)}"

@@ -36,9 +36,10 @@ class GSSMemory(Memory):
     Examples
     --------
     >>> import torch
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = GSSMemory(Buffer(2, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = GSSMemory(Buffer(2, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> slot = memory.offer(Arrival(batch))
     >>> memory.draw_compared()

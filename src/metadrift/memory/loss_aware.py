@@ -24,9 +24,10 @@ class LossAwareMemory(Memory):
     Examples
     --------
     >>> import torch
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = LossAwareMemory(Buffer(2, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = LossAwareMemory(Buffer(2, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> [memory.offer(Arrival(batch, importance=w)) is not None for w in (1.0, 1.0, 0.0, 1e9)]
     [True, True, False, True]

@@ -55,9 +55,10 @@ class M2D3Memory(Memory):
     Examples
     --------
     >>> import torch
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = M2D3Memory(Buffer(6, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = M2D3Memory(Buffer(6, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> for step in range(600):
     ...     slot = memory.offer(Arrival(batch, label=step // 200))

@@ -16,9 +16,10 @@ class ReservoirMemory(Memory):
     --------
     >>> import numpy as np, torch
     >>> from metadrift.memory import Arrival, Buffer
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = ReservoirMemory(Buffer(3, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = ReservoirMemory(Buffer(3, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> [memory.offer(Arrival(batch)) for _ in range(4)]
     [0, 1, 2, None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from metadrift import registry
 from metadrift.errors import UsageError
+from metadrift.examples import ExampleKind, Pictures
 
+VECTOR_TRANSFORMS = ("span", "mix", "drop")
 Fresh = Literal["all", "replay", "off"]
 
 
@@ -67,19 +69,48 @@ class ReplayConfig:
 
 @dataclass(frozen=True)
 class TransformConfig:
-    """How to transform fresh tasks (--fresh). The same for every method."""
+    """How to transform fresh tasks (--fresh). The same for every method.
+
+    Pictures and vectors each have their own; those of the other kind are left out.
+    """
 
     shift: float = 0.107
     """Shift every image at random by up to this share of its side; 0.107 is 3 of 28 pixels."""
     turn: float = 0.75
     """Turn this share of the classes by a quarter, a half or three quarters of a circle: a turned
     class is one more class. 0.75 has all four directions equally often."""
+    span: float = 0.5
+    """Vectors: noise along the differences within a class, of this share of the class's spread."""
+    mix: float = 0.0
+    """Vectors: move every example up to this part of the way towards another one of its class."""
+    drop: float = 0.0
+    """Vectors: set this share of the numbers to 0, the same ones in all examples of a task."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.shift < 0.5:
             raise UsageError(f"--transform.shift must be within 0..0.5, not {self.shift}")
         if not 0 <= self.turn <= 1:
             raise UsageError(f"--transform.turn must be within 0..1, not {self.turn}")
+        for name, most in (("span", 10.0), ("mix", 1.0), ("drop", 0.95)):
+            if not 0 <= getattr(self, name) <= most:
+                given = getattr(self, name)
+                raise UsageError(f"--transform.{name} must be within 0..{most:g}, not {given}")
+
+    def only_for(self, example: ExampleKind) -> TransformConfig:
+        """Those for this kind of example, the others set to 0.
+
+        One of another kind that was set on purpose is refused.
+        """
+        usual, pictures = TransformConfig(), isinstance(example, Pictures)
+        idle = [f.name for f in fields(self) if (f.name in VECTOR_TRANSFORMS) == pictures]
+        for name in idle:
+            if getattr(self, name) not in (0, getattr(usual, name)):
+                those = "vectors" if pictures else "pictures"
+                raise UsageError(
+                    f"--transform.{name} is for {those}, and these examples are {example}: leave "
+                    "it out"
+                )
+        return replace(self, **dict.fromkeys(idle, 0.0))
 
 
 @dataclass(frozen=True)

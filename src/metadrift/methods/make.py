@@ -25,6 +25,7 @@ from metadrift.methods.config import (
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.replay import FreshTasks, Shift, Turn
+from metadrift.replay.vector_transforms import Drop, Mix, Span
 
 
 def make_method(
@@ -70,7 +71,9 @@ def make_method(
         )
     )
     method.options = own
-    changes = [c for c in (Turn(transform.turn), Shift(transform.shift)) if c.share]
+    mine = transform.only_for(learner.example)
+    every = (Turn(mine.turn), Shift(mine.shift), Span(mine.span), Mix(mine.mix), Drop(mine.drop))
+    changes = [change for change in every if change.share]
     method.fresh_tasks = FreshTasks(fresh, changes, seed)
     return method
 

@@ -28,6 +28,12 @@ def make_optimizer(config: OptimConfig, lr: float, parameters: Iterable[nn.Param
     >>> type(optimizer).__name__, group["lr"], group["momentum"], group["nesterov"]
     ('SGD', 0.1, 0.9, True)
     """
+    parameters = list(parameters)
+    if not parameters:
+        raise UsageError(
+            "this learner has no weights to learn: take --learner ridge or anil, whose heads learn,"
+            " or --backbone mlp; `metadrift data difficulty` scores the nearest class mean itself"
+        )
     kind = _optimizer_class(config.name)
     options = _options(config.options)
     if config.weight_decay:

@@ -17,9 +17,10 @@ class UniformReplay(ReplaySampler):
     --------
     >>> import torch
     >>> from metadrift.memory import Arrival, Buffer, ReservoirMemory
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = ReservoirMemory(Buffer(3, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = ReservoirMemory(Buffer(3, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> rng = np.random.default_rng(1)
     >>> UniformReplay().draw(memory, 2, rng)
     []

@@ -13,6 +13,7 @@ from PIL import Image
 from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import evaluation_tasks
+from metadrift.examples import common_kind
 from metadrift.learners import MetaLearner
 from metadrift.learners.outcome import accuracy_of
 from metadrift.report.subject import RunData
@@ -47,7 +48,7 @@ class Example:
 def examples_of(run: RunData) -> list[Example]:
     """The first evaluation task of every domain, with the last checkpoint's predictions.
 
-    Empty without a checkpoint, or when the packs are gone.
+    Empty without a checkpoint, when the packs are gone, or when they hold no pictures.
     """
     saved = checkpoints(run.folder / "checkpoints")
     if not saved:
@@ -56,13 +57,14 @@ def examples_of(run: RunData) -> list[Example]:
     try:
         benchmark = plan(config)
         packs = open_packs(benchmark, config.data, config.size)
-        channels = max(pack.channels for pack in packs.values())
+        kind = common_kind({name: pack.kind for name, pack in packs.items()}, "the run")
+        kind.as_pictures("a grid of examples")
         geometry = TaskGeometry(config.ways, config.shots, config.queries)
-        learner = build_learner(config, next(iter(packs.values())).image_size)
+        learner = build_learner(config, kind)
         learner.load_state_dict(load_checkpoint(saved[-1])["method"]["learner"])
         found = []
         for name in scored_domains(config, benchmark, packs):
-            sampler = TaskSampler(packs[name], config.split, geometry, channels)
+            sampler = TaskSampler(packs[name], config.split, geometry, kind)
             rows = evaluation_tasks(sampler, name, tasks=1, seed=config.seed)
             found.append(_example(name, learner, sampler.gather(rows)))
     except (MetadriftError, KeyError, RuntimeError):  # RuntimeError: weights of another shape

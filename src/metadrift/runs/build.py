@@ -18,9 +18,11 @@ from metadrift.detection.features import FeatureExtractor, make_features
 from metadrift.distributed.features import SharedFeatures
 from metadrift.distributed.group import Group
 from metadrift.errors import UsageError
+from metadrift.examples import ExampleKind
 from metadrift.learners import MetaLearner, find_learner, make_learner, pick_device
 from metadrift.learners.base import Precision
 from metadrift.learners.inner_loop import InnerLoopLearner
+from metadrift.learners.networks import find_backbone
 from metadrift.memory import Buffer
 from metadrift.methods.average import WeightAverage
 from metadrift.methods.base import Method
@@ -65,7 +67,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     stream.share = group.share(stream.tasks_per_step)
     truth = None if joint else Truth(benchmark.segments)
     device = pick_device(config.device)
-    learner = build_learner(config, stream.image_size).to(device)
+    learner = build_learner(config, stream.kind).to(device)
     buffer = None
     if issubclass(method_class(config), ReplayingMethod):
         # Each of n processes stores 1/n of every batch.
@@ -74,8 +76,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
             capacity * group.size if config.memory.per_process else capacity,
             stream.tasks_per_step // group.size,
             geometry,
-            stream.channels,
-            stream.image_size,
+            stream.kind,
             file=folder / _memory_file(group) if config.memory.mapped else None,
             logits=config.replay.dark > 0,
         )
@@ -84,14 +85,14 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
         config,
         learner,
         buffer,
-        stream.channels,
+        stream.kind,
         truth=truth,
         clock=clock,
         group=group,
         steps=len(stream),
     )
     tests = {
-        name: TaskSampler(packs[name], config.split, geometry, stream.channels)
+        name: TaskSampler(packs[name], config.split, geometry, stream.kind)
         for name in scored_domains(config, benchmark, packs)
     }
     return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests, clock)
@@ -124,9 +125,9 @@ def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
 
 
 def build_learner(
-    config: RunConfig, image_size: int, backbone: nn.Module | None = None
+    config: RunConfig, example: ExampleKind, backbone: str | nn.Module | None = None
 ) -> MetaLearner:
-    """The learner of the settings, with a custom backbone if one is given."""
+    """The learner of the settings; a backbone given here goes before theirs."""
     kind = find_learner(config.learner)
     options: dict[str, Any] = {}
     if kind.Options is not None:
@@ -138,12 +139,13 @@ def build_learner(
             options["inner_lr"] = config.learn.inner_lr
     return make_learner(
         config.learner,
-        image_size=image_size,
+        example=example,
         ways=config.ways,
         generator=config.seed,
         normalisation=config.learn.normalisation,
-        backbone=backbone,
-        filters=None if backbone is not None else config.learn.filters,
+        backbone=backbone or config.backbone,
+        backbone_options=config.options,
+        filters=None if isinstance(backbone, nn.Module) else config.learn.filters,
         precision=cast(Precision, config.precision),  # `auto` was replaced or refused before
         **options,
     )
@@ -153,7 +155,7 @@ def build_method(
     config: RunConfig,
     learner: MetaLearner,
     buffer: Buffer | None,
-    channels: int,
+    example: ExampleKind,
     *,
     optimizer: torch.optim.Optimizer | None = None,
     truth: Truth | None = None,
@@ -170,7 +172,7 @@ def build_method(
     optimizer = optimizer or make_optimizer(config.optim, config.lr, learner.parameters())
     group = group or Group()
     kind = kind or method_class(config)
-    registry.refuse_unknown_options([kind, type(learner)], config.options)
+    registry.refuse_unknown_options(plug_ins(config, kind, type(learner)), config.options)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
     if config.oracle:
@@ -179,7 +181,7 @@ def build_method(
         features, detector = NoFeatures(), OracleDetector(truth.changes, clock)
     elif kind.detects:
         settings = config.detection.scaled(config.scale)
-        features = make_features(settings, channels)
+        features = make_features(settings, example)
         detector = make_detector(settings)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)
@@ -210,6 +212,11 @@ def build_method(
     if config.learn.average:
         method.average = WeightAverage(learner, config.learn.average)
     return method
+
+
+def plug_ins(config: RunConfig, method: type, learner: type) -> list[Any]:
+    """The parts of a run that may have options of their own."""
+    return [method, learner, *([find_backbone(config.backbone)] if config.backbone else [])]
 
 
 def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> None:

@@ -34,7 +34,8 @@ class LearnerConfig:
     """The meta-learner's settings."""
 
     filters: int | None = None
-    """Filters per conv block; by default the paper's (64 for protonet and ridge, else 48)."""
+    """Width of the backbone: filters per conv block, by default the paper's (64 for protonet
+    and ridge, else 48); of resnet12's first block (64); of the layers of mlp (256)."""
     normalisation: Literal["batch", "running"] = "batch"
     """Statistics of the task's own images, or running averages in evaluation."""
     inner_steps: int = 5
@@ -63,7 +64,10 @@ class RunSettings:
     ways: int = 5
     """Classes per task."""
     queries: int = 10
-    """Query images per class."""
+    """Queries per class."""
+    backbone: str | None = None
+    """The network inside the learner: a name of the list below, package.module:Name or
+    file.py:Name. By default conv4 for pictures (conv5 for protonet from 64 px), mlp for others."""
     ways_in_training: int | None = None
     """protonet, ridge: combine the tasks of a step in training until they have this many classes, a
     multiple of --ways. Only tasks of one batch, or (m2d3-pets) of one latent domain, are combined.
@@ -129,6 +133,8 @@ class RunSettings:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least {lowest}")
         if self.ways < 2:
             raise UsageError("--ways must be at least 2")
+        if self.backbone is not None:
+            registry.check("backbones", self.backbone)
         if (self.ways_in_training or self.ways) % self.ways or self.tasks_together < 1:
             raise UsageError(
                 f"--ways-in-training must be a multiple of the {self.ways} ways of a task, not "
@@ -155,7 +161,7 @@ class RunConfig(RunSettings):
     learner: str = "protonet"
     """The few-shot learner: a name from the list below, package.module:Name or file.py:Name."""
     shots: int = 1
-    """Support images per class."""
+    """Support examples per class."""
     seed: int = 0
     """The seed of all random numbers."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -203,17 +209,25 @@ def describe_fresh(fresh: Fresh, transform: TransformConfig) -> str:
 
     Examples
     --------
-    >>> describe_fresh("all", TransformConfig())
+    >>> describe_fresh("all", TransformConfig(span=0))
     'arriving and replayed, images shifted by up to 0.107, 0.75 of the classes turned'
+    >>> describe_fresh("replay", TransformConfig(shift=0, turn=0, span=0.5))
+    'replayed only, noise of 0.5 of the spread of a class'
     >>> describe_fresh("off", TransformConfig())
     'none'
     """
-    if fresh == "off" or not (transform.shift or transform.turn):
+    texts = {
+        "shift": "images shifted by up to {:g}",
+        "turn": "{:g} of the classes turned",
+        "span": "noise of {:g} of the spread of a class",
+        "mix": "examples mixed with others of their class by up to {:g}",
+        "drop": "{:g} of the numbers dropped",
+    }
+    strength = {name: getattr(transform, name) for name in texts}
+    parts = [texts[name].format(value) for name, value in strength.items() if value]
+    if fresh == "off" or not parts:
         return "none"
-    parts = ["arriving and replayed" if fresh == "all" else "replayed only"]
-    parts += [f"images shifted by up to {transform.shift:g}"] if transform.shift else []
-    parts += [f"{transform.turn:g} of the classes turned"] if transform.turn else []
-    return ", ".join(parts)
+    return ", ".join(["arriving and replayed" if fresh == "all" else "replayed only", *parts])
 
 
 def to_toml(config: RunConfig) -> str:

@@ -51,7 +51,7 @@ def settle_precision(config: RunConfig, group: Group | None = None) -> tuple[Run
         return config, ""
     group = group or Group()
     pack = next(iter(open_packs(plan(config, group), config.data, config.size).values()))
-    learner = build_learner(replace(config, precision="float32"), pack.image_size)
+    learner = build_learner(replace(config, precision="float32"), pack.kind)
     chosen, why = resolve_precision("auto", learner.to(pick_device(config.device)), config.ways)
     (mixed,) = group.tell([chosen == "bf16"])
     return replace(config, precision="bf16" if mixed else "float32"), why

@@ -14,6 +14,7 @@ import torch
 from metadrift import registry
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, find_learner
+from metadrift.learners.networks import usual_backbone, usual_width
 from metadrift.runs.config import RunConfig
 from metadrift.streams import Benchmark
 
@@ -44,22 +45,27 @@ def resolved(
     learn = config.learn
     if learn.inner_lr is None:
         learn = replace(learn, inner_lr=getattr(learner, "inner_lr", None))
-    filters = learn.filters or find_learner(config.learner).usual_filters
+    backbone, kind = config.backbone, find_learner(config.learner)
+    if backbone is None and learner is not None:
+        backbone = usual_backbone(kind, learner.example)
+    filters = learn.filters or (backbone and usual_width(backbone, kind))
     return replace(
         config,
         method=registry.whole(config.method),
         learner=registry.whole(config.learner),
+        backbone=backbone and registry.whole(backbone),
         benchmark=BENCHMARK,
         scale=1.0,
         ways_in_training=config.ways_in_training or config.ways,
         data=None,
         threads=config.threads or torch.get_num_threads(),
-        learn=replace(learn, filters=filters),
+        learn=replace(learn, filters=filters or None),
         memory=replace(
             config.memory,
             capacity=config.memory.capacity or benchmark.memory,
             rule=config.memory.rule and registry.whole(config.memory.rule),
         ),
+        transform=config.transform.only_for(learner.example) if learner else config.transform,
         replay=replace(config.replay, sampler=registry.whole(config.replay.sampler)),
         detection=config.detection.scaled(config.scale),
     )

@@ -46,7 +46,7 @@ def summarise(
         "variance_ratio": float(np.mean(state.variance)) if state.variance else None,
         "domains": parts.benchmark.domains,
         "segments": [[s.domain, s.steps] for s in parts.benchmark.segments],
-        "image_size": parts.stream.image_size,
+        "example": parts.stream.kind.as_table(),
     }
 
 
@@ -76,7 +76,7 @@ def merge_independent(
         "skipped_steps": sum(s["skipped_steps"] for s in summaries.values()),
         "domains": list(each),
         "segments": [segment for s in summaries.values() for segment in s["segments"]],
-        "image_size": next(iter(summaries.values()))["image_size"],
+        "example": next(iter(summaries.values()))["example"],
     }
 
 

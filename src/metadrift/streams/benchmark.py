@@ -28,6 +28,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
+from metadrift.examples import common_kind
 from metadrift.storage.files import is_folder_name
 from metadrift.storage.reading import parse_toml, read_text
 from metadrift.storage.tables import did_you_mean, from_table, to_toml
@@ -182,13 +183,8 @@ def open_packs(
             name: open_pack(named[name]) if name in named else find_pack(name, folder)
             for name in benchmark.domains
         }
-    sizes = {name: pack.image_size for name, pack in packs.items()}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{name} {size} px" for name, size in sizes.items())
-        raise MetadriftError(
-            f"the packs of benchmark {benchmark.name!r} differ in image size ({listed}); "
-            "import them with one --size into one data folder"
-        )
+    kinds = {name: pack.kind for name, pack in packs.items()}
+    common_kind(kinds, f"benchmark {benchmark.name!r}")
     refuse_others(benchmark.pinned, packs)
     return packs
 

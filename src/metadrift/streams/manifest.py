@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from metadrift.data.images import ImageFormat, UnreadableImageError, decode, read_image_file
+from metadrift.data.images import UnreadableImageError, decode, read_image_file
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 from metadrift.storage.reading import as_text, parse_json
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -57,7 +58,7 @@ class ManifestStream:
         self.tasks_per_step = tasks_per_step
         self.on_bad = on_bad
         self.bad_lines: list[str] = []
-        self._form = ImageFormat(image_size, channels)
+        self._form = Pictures(image_size, channels)
         self._byte = self._line = 0
 
     def __iter__(self) -> Iterator[TaskBatch]:

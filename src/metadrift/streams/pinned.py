@@ -44,7 +44,7 @@ def refuse_others(pinned: Mapping[str, PackIdentity], packs: Mapping[str, Pack])
             continue
         pack, found = packs[domain], PackIdentity.of(packs[domain])
         if found.sha256 != wanted.sha256:
-            what, here, then = "other images", found.sha256, wanted.sha256
+            what, here, then = "other examples", found.sha256, wanted.sha256
         elif found.classes != wanted.classes:
             what, here, then = "its classes divided otherwise", found.classes, wanted.classes
         else:

@@ -13,6 +13,7 @@ import numpy as np
 
 from metadrift.data.pack import Pack, Split
 from metadrift.data.sampler import TaskSampler
+from metadrift.examples import common_kind
 from metadrift.randomness import Purpose, generator
 from metadrift.streams.benchmark import Benchmark
 from metadrift.streams.truth import Truth
@@ -51,6 +52,8 @@ class TaskStream:
 
     Attributes
     ----------
+    kind
+        What the tasks' examples are.
     share
         Which tasks of each step are read: all, or those of one of several processes.
     """
@@ -66,15 +69,15 @@ class TaskStream:
     ) -> None:
         self.geometry = geometry
         self.tasks_per_step = benchmark.tasks_per_step
-        self.channels = max(packs[name].channels for name in benchmark.domains)
-        self.image_size = packs[benchmark.domains[0]].image_size
+        kinds = {name: packs[name].kind for name in benchmark.domains}
+        self.kind = common_kind(kinds, f"benchmark {benchmark.name!r}")
         self.share = slice(None)
         self.step = 0
         self._seed = seed
         self._steps = benchmark.steps
         self._truth = Truth(benchmark.segments)
         self._samplers = {
-            name: TaskSampler(packs[name], split, geometry, self.channels, context)
+            name: TaskSampler(packs[name], split, geometry, self.kind, context)
             for name in benchmark.domains
         }
 

@@ -41,8 +41,17 @@ class Kind:
 
 
 KindName = Literal[
-    "omniglot", "miniimagenet", "cub", "aircraft", "quickdraw", "necessities", "folder", "npz"
+    "omniglot",
+    "miniimagenet",
+    "cub",
+    "aircraft",
+    "quickdraw",
+    "necessities",
+    "folder",
+    "npz",
+    "vectors",
 ]
+"""All of them make pictures but `vectors`, which has a way of its own (vectors.py)."""
 KINDS: dict[str, Kind] = {
     "omniglot": Kind(omniglot.plan, frozenset({"rotations"})),
     "miniimagenet": Kind(miniimagenet.plan, frozenset({"grey"})),

@@ -12,12 +12,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.images import ImageFormat, resize_array
+from metadrift.data.images import resize_array
 from metadrift.data.importers.archives import ArchiveCheck, zip_trouble
 from metadrift.data.importers.plan import Options, Piece, Plan, PlannedClass, Unreadable
 from metadrift.data.importers.splits import random_splits
 from metadrift.data.pack import NPY_ERRORS, Split
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 
 _SPLITS: dict[str, Split] = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 _ERRORS: tuple[type[Exception], ...] = (RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -39,7 +40,7 @@ class Pixels:
         return len(self.images)
 
     def make(
-        self, file: BinaryIO | None, form: ImageFormat
+        self, file: BinaryIO | None, form: Pictures
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         for image in self.images:
             yield resize_array(np.rot90(image, self.turn // 90), form)

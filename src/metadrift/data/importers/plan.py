@@ -14,17 +14,11 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.images import (
-    MAX_FILE_BYTES,
-    SUFFIXES,
-    Box,
-    ImageFormat,
-    UnreadableImageError,
-    decode,
-)
+from metadrift.data.images import MAX_FILE_BYTES, SUFFIXES, Box, UnreadableImageError, decode
 from metadrift.data.importers.source import Source
 from metadrift.data.pack import SPLITS, Split
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 
 ReadBox = Callable[[float, float, float, float], Box]
 
@@ -60,7 +54,7 @@ class Piece(Protocol):
         """How many images to expect, for the progress bar."""
 
     def make(
-        self, file: BinaryIO | None, form: ImageFormat
+        self, file: BinaryIO | None, form: Pictures
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         """The images, uint8 [size, size, channels] each."""
 
@@ -76,7 +70,7 @@ class ImageFile:
     count: int = 1
 
     def make(
-        self, file: BinaryIO | None, form: ImageFormat
+        self, file: BinaryIO | None, form: Pictures
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         try:

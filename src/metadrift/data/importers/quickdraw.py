@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from metadrift.data.images import ImageFormat, resize_array
+from metadrift.data.images import resize_array
 from metadrift.data.importers.plan import (
     Options,
     Piece,
@@ -29,6 +29,7 @@ from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
 from metadrift.data.pack import NPY_ERRORS
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 
 PER_CLASS = 600  # as many as miniImageNet has; the files hold over 100,000 each
 _PREFIXES = ("full_simplified_", "full_numpy_bitmap_", "full_simplified ", "full_numpy_bitmap ")
@@ -72,7 +73,7 @@ class Drawings:
     keep_unrecognized: bool
 
     def make(
-        self, file: BinaryIO | None, form: ImageFormat
+        self, file: BinaryIO | None, form: Pictures
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         made = 0
@@ -100,7 +101,7 @@ class Bitmaps:
     count: int
 
     def make(
-        self, file: BinaryIO | None, form: ImageFormat
+        self, file: BinaryIO | None, form: Pictures
     ) -> Iterator[NDArray[np.uint8] | Unreadable]:
         assert file is not None
         try:

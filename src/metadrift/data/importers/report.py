@@ -35,6 +35,7 @@ class ImportReport:
     unreadable: list[Unreadable]
     notes: list[str]
     seconds: float
+    what: str = "images"
 
     @property
     def images_per_second(self) -> float:
@@ -51,8 +52,8 @@ class ImportReport:
                 lines.append(f"  and {len(self.unreadable) - _SHOWN} more (--json lists all)")
         by_split = ", ".join(f"{count} {split}" for split, count in self.classes.items())
         lines.append(
-            f"{self.images} images of {sum(self.classes.values())} classes ({by_split}) in "
-            f"{self.seconds:.1f} s, {self.images_per_second:.0f} images per second"
+            f"{self.images} {self.what} of {sum(self.classes.values())} classes ({by_split}) in "
+            f"{self.seconds:.1f} s, {self.images_per_second:.0f} {self.what} per second"
         )
         return "\n".join([*lines, f"pack: {self.path}"])
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.images import ImageFormat
 from metadrift.data.importers.plan import Piece, Plan, Unreadable
 from metadrift.data.importers.report import ImportReport
 from metadrift.data.importers.source import READ_ERRORS, Source
 from metadrift.data.importers.splits import WAYS
 from metadrift.data.pack import SPLITS, Split, open_pack, write_pack
 from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
 
 _BATCH = 64  # images per job: few enough to share out, enough to be worth sending
 _FEW = 256  # below this, starting another process takes longer than the work
@@ -50,7 +50,7 @@ def import_plan(
     listed in the report.
     """
     start = time.perf_counter()
-    form = ImageFormat(size, plan.channels)
+    form = Pictures(size, plan.channels)
     unreadable: list[Unreadable] = []
 
     def on_result(made: Made, expected: int) -> NDArray[np.uint8]:
@@ -74,12 +74,12 @@ def import_plan(
         raise MetadriftError(f"the pack cannot be written to {path}: {error}") from None
     pack = open_pack(path)
     by_split = {split: len(pack.classes(split)) for split in SPLITS}
-    notes = plan.notes + _notes_on_splits(by_split)
+    notes = plan.notes + notes_on_splits(by_split)
     seconds = time.perf_counter() - start
     return ImportReport(path, name, len(pack.images), by_split, unreadable, notes, seconds)
 
 
-def _notes_on_splits(classes: dict[Split, int]) -> list[str]:
+def notes_on_splits(classes: dict[Split, int]) -> list[str]:
     """What a user should know before a run on this pack fails."""
     notes = [f"there are no {split} classes" for split, count in classes.items() if not count]
     for split, count in classes.items():
@@ -94,7 +94,7 @@ ClassRows = Iterator[tuple[str, Split, NDArray[np.uint8]]]
 
 
 def _in_class_order(
-    plan: Plan, form: ImageFormat, workers: int, _: Path, on_result: OnResult
+    plan: Plan, form: Pictures, workers: int, _: Path, on_result: OnResult
 ) -> ClassRows:
     """For sources that can be read in any order: one class in memory at a time."""
     jobs: Iterator[Job] = (
@@ -109,7 +109,7 @@ def _in_class_order(
 
 
 def _in_archive_order(
-    plan: Plan, form: ImageFormat, workers: int, beside: Path, on_result: OnResult
+    plan: Plan, form: Pictures, workers: int, beside: Path, on_result: OnResult
 ) -> ClassRows:
     """For a compressed tar: one pass in its order into a temporary file, then class by class."""
     assert plan.source is not None
@@ -170,7 +170,7 @@ def _batches(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _carry_out(
-    jobs: Iterable[Job], source: Source | None, form: ImageFormat, workers: int
+    jobs: Iterable[Job], source: Source | None, form: Pictures, workers: int
 ) -> Iterator[tuple[Job, Made]]:
     """Do the jobs, in this process or in others; the results come in the order of the jobs."""
     if workers <= 1:
@@ -200,10 +200,10 @@ def _carry_out(
         pool.shutdown(cancel_futures=True)
 
 
-_mine: tuple[Source | None, ImageFormat]  # set in each worker process
+_mine: tuple[Source | None, Pictures]  # set in each worker process
 
 
-def _start_worker(source: Source | None, form: ImageFormat) -> None:
+def _start_worker(source: Source | None, form: Pictures) -> None:
     global _mine
     _mine = source, form
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends us
@@ -213,7 +213,7 @@ def _work(job: Job) -> Made:
     return _make(job, *_mine)
 
 
-def _make(job: Job, source: Source | None, form: ImageFormat) -> Made:
+def _make(job: Job, source: Source | None, form: Pictures) -> Made:
     images: list[NDArray[np.uint8]] = []
     unreadable: list[Unreadable] = []
     for piece, data in job[1]:
@@ -241,5 +241,5 @@ def _expected(job: Job) -> int:
     return sum(piece.count for piece, _ in job[1])
 
 
-def _empty(form: ImageFormat) -> NDArray[np.uint8]:
+def _empty(form: Pictures) -> NDArray[np.uint8]:
     return np.empty((0, form.size, form.size, form.channels), np.uint8)

@@ -1,0 +1,214 @@
+"""Backbones by name: conv4, conv5, resnet12, mlp, identity, and custom ones.
+
+A backbone by name is a callable that gives a module. It is called with those of these arguments
+that it takes: `example` (what the examples are), `filters` (the width asked for, or None),
+`normalisation`, `generator`, `learner` (the class of the learner) and `options`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from metadrift import registry
+from metadrift.errors import UsageError
+from metadrift.examples import ExampleKind, Pictures
+from metadrift.learners.backbones import ConvNet, blocks_for
+from metadrift.learners.normalisation import Normalisation
+
+if TYPE_CHECKING:
+    from metadrift.learners.base import MetaLearner
+
+_WIDTHS = {"resnet12": 64, "mlp": 256}
+
+
+def usual_backbone(learner: type[MetaLearner], example: ExampleKind) -> str:
+    """The backbone that a learner has unless another is asked for."""
+    if not isinstance(example, Pictures):
+        return "mlp"
+    return "conv5" if blocks_for(example.size, learner.most_blocks) == 5 else "conv4"
+
+
+def usual_width(backbone: str, learner: type[MetaLearner]) -> int | None:
+    """The width of a built-in backbone where none is asked for; None where it has none."""
+    if backbone in ("conv4", "conv5"):
+        return learner.usual_filters
+    return _WIDTHS.get(backbone)
+
+
+def find_backbone(name: str) -> Callable[..., nn.Module]:
+    """What makes the backbone of a name or a reference."""
+    found = registry.find("backbones", name)
+    if not callable(found):
+        raise UsageError(f"{name} is not a class or function that gives a module")
+    make: Callable[..., nn.Module] = found
+    return make
+
+
+def make_backbone(
+    name: str,
+    *,
+    example: ExampleKind,
+    learner: type[MetaLearner],
+    generator: Generator,
+    normalisation: Normalisation,
+    filters: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """A backbone by name or reference, its weights drawn by `generator`."""
+    make = find_backbone(name)
+    takes = inspect.signature(make).parameters
+    if filters is not None and "filters" not in takes:
+        raise UsageError(f"the backbone {name} has no width to set: leave --learn.filters out")
+    every: dict[str, Any] = {
+        "example": example,
+        "filters": filters,
+        "normalisation": normalisation,
+        "generator": generator,
+        "learner": learner,
+        "options": registry.own_options(make, options or {}),  # type: ignore[arg-type]
+    }
+    given = {word: value for word, value in every.items() if word in takes}
+    with torch.random.fork_rng(devices=[]):
+        # A custom module draws its first weights from torch's global generator.
+        torch.manual_seed(generator.initial_seed())
+        made = make(**given)
+    if not isinstance(made, nn.Module):
+        raise UsageError(f"{name} gave {type(made).__name__}; a backbone is a torch.nn.Module")
+    return made
+
+
+def conv4(
+    example: ExampleKind,
+    filters: int | None,
+    normalisation: Normalisation,
+    generator: Generator,
+    learner: type[MetaLearner],
+    blocks: int = 4,
+) -> ConvNet:
+    """Four blocks of 3x3 convolution, normalisation, ReLU and pooling; fewer for tiny pictures."""
+    size = example.as_pictures(f"the backbone conv{blocks}").size
+    most = 5 if blocks == 5 else learner.most_blocks
+    depth = min(blocks, most if size >= 32 else blocks_for(size, most))
+    return ConvNet(depth, filters or learner.usual_filters, normalisation, generator)
+
+
+def conv5(
+    example: ExampleKind,
+    filters: int | None,
+    normalisation: Normalisation,
+    generator: Generator,
+    learner: type[MetaLearner],
+) -> ConvNet:
+    """Five such blocks."""
+    return conv4(example, filters, normalisation, generator, learner, blocks=5)
+
+
+class ResNet12(nn.Module):
+    """Four residual blocks of three convolutions, the widest network in few-shot papers.
+
+    `filters` is the width of the first block (64); the others have 2.5, 5 and 10 times as many.
+    There is no DropBlock.
+
+    References
+    ----------
+    Lee, Maji, Ravichandran, Soatto: Meta-learning with differentiable convex optimization, 2019.
+
+    Examples
+    --------
+    >>> from metadrift.examples import Pictures
+    >>> net = ResNet12(Pictures(28), 4, torch.Generator().manual_seed(0))
+    >>> tuple(net(torch.zeros(2, 3, 28, 28)).shape)
+    (2, 40)
+    """
+
+    def __init__(self, example: ExampleKind, filters: int | None, generator: Generator) -> None:
+        super().__init__()
+        example.as_pictures("the backbone resnet12")
+        first = filters or _WIDTHS["resnet12"]
+        widths = [3, first, round(2.5 * first), 5 * first, 10 * first]
+        self.blocks = nn.Sequential(*(_Residual(a, b) for a, b in itertools.pairwise(widths)))
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(
+                    layer.weight,
+                    0.1,
+                    mode="fan_out",
+                    nonlinearity="leaky_relu",
+                    generator=generator,
+                )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[B, 3, H, W] to [B, D]."""
+        found: Tensor = self.blocks(images)
+        return found.mean((2, 3))
+
+
+class _Residual(nn.Module):
+    def __init__(self, inputs: int, filters: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for first in (inputs, filters, filters):
+            layers += [nn.Conv2d(first, filters, 3, padding=1, bias=False)]
+            layers += [nn.BatchNorm2d(filters), nn.LeakyReLU(0.1)]
+        self.layers = nn.Sequential(*layers[:-1])
+        self.shortcut = nn.Sequential(
+            nn.Conv2d(inputs, filters, 1, bias=False), nn.BatchNorm2d(filters)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.leaky_relu(self.layers(x) + self.shortcut(x), 0.1)
+        return F.max_pool2d(y, 2) if min(y.shape[2:]) > 1 else y
+
+
+class MLP(nn.Module):
+    """A hidden layer with normalisation and ReLU, and a linear layer: for vectors and arrays.
+
+    Parameters
+    ----------
+    example
+        What the examples are; arrays are read as one long vector.
+    filters
+        The width of both layers, by default 256.
+    generator
+        Where the weights are drawn from.
+
+    Examples
+    --------
+    >>> from metadrift.examples import Arrays
+    >>> net = MLP(Arrays((5, 4)), 8, torch.Generator().manual_seed(0))
+    >>> tuple(net(torch.zeros(3, 5, 4)).shape)
+    (3, 8)
+    """
+
+    def __init__(self, example: ExampleKind, filters: int | None, generator: Generator) -> None:
+        super().__init__()
+        width = filters or _WIDTHS["mlp"]
+        shape = (3, *example.shape[1:]) if isinstance(example, Pictures) else example.shape
+        self.hidden = nn.Linear(math.prod(shape), width, bias=False)
+        self.norm = nn.BatchNorm1d(width)
+        self.out = nn.Linear(width, width)
+        nn.init.kaiming_normal_(self.hidden.weight, nonlinearity="relu", generator=generator)
+        nn.init.kaiming_normal_(self.out.weight, nonlinearity="linear", generator=generator)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, examples: Tensor) -> Tensor:
+        """[B, *example] to [B, D]."""
+        hidden = F.relu(self.norm(self.hidden(examples.flatten(1))))
+        found: Tensor = self.out(hidden)
+        return found
+
+
+class Identity(nn.Module):
+    """The examples themselves as one vector each: for heads on features made elsewhere."""
+
+    def forward(self, examples: Tensor) -> Tensor:
+        """[B, *example] to [B, D]."""
+        return examples.flatten(1)
