@@ -60,6 +60,7 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
     "samplers": {
         "uniform": "metadrift.replay.uniform:UniformReplay",
         "pets": "metadrift.replay.pets:PETS",
+        "learned": "metadrift.replay.learned:LearnedReplay",
     },
 }
 _REFERENCE = re.compile(r"(?P<home>(.*\.py)|([^\W\d]\w*(\.[^\W\d]\w*)*)):(?P<name>[^\W\d]\w*)")

@@ -31,6 +31,7 @@ class Tiny:
         "reservoir": ReservoirMemory,
         "m2d3": M2D3Memory,
         "m2d3-balanced": lambda b, r: M2D3Memory(b, r, beta=0),
+        "m2d3-learned": lambda b, r: M2D3Memory(b, r, mode="learned"),
         "m2d3-paper": lambda b, r: M2D3Memory(b, r, mode="paper"),
         "loss-aware": LossAwareMemory,
         "gss": GSSMemory,

@@ -232,7 +232,7 @@ def test_paper_mode_goes_on_when_all_other_clusters_are_empty(tiny: Any) -> None
 
 
 def test_wrong_options_are_told(tiny: Any) -> None:
-    with pytest.raises(UsageError, match="modes 'default' and 'paper'"):
+    with pytest.raises(UsageError, match="modes default, learned and paper"):
         make(tiny, 3, mode="printed")
     with pytest.raises(UsageError, match="kappa"):
         make(tiny, 3, kappa=2.0)

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from metadrift.replay import PETS, ReplaySampler, UniformReplay, candidates, most_interfered
+from metadrift.replay import (
+    PETS,
+    LearnedReplay,
+    ReplaySampler,
+    UniformReplay,
+    candidates,
+    most_interfered,
+)
 
-SAMPLERS = [UniformReplay(), PETS(), PETS(weighted=False)]
+SAMPLERS = [UniformReplay(), PETS(), PETS(weighted=False), LearnedReplay()]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

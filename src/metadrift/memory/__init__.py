@@ -9,6 +9,7 @@ from metadrift.memory.importance import ClusterImportance
 from metadrift.memory.loss_aware import LossAwareMemory
 from metadrift.memory.m2d3 import M2D3Memory
 from metadrift.memory.reservoir import ReservoirMemory
+from metadrift.memory.shares import LearnedShares
 
 __all__ = [
     "Arrival",
@@ -16,6 +17,7 @@ __all__ = [
     "ClusterImportance",
     "GSSMemory",
     "LabelHistory",
+    "LearnedShares",
     "LossAwareMemory",
     "M2D3Memory",
     "Memory",

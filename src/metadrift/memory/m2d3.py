@@ -13,6 +13,7 @@ from metadrift.memory.base import Memory
 from metadrift.memory.buffer import Buffer
 from metadrift.memory.history import LabelHistory
 from metadrift.memory.importance import ClusterImportance
+from metadrift.memory.shares import LearnedShares
 
 # Quotas are sums of floats: 100 places may become 99.99999999999999.
 _ROUNDING = 1e-9
@@ -31,6 +32,9 @@ class M2D3Memory(Memory):
     with probability n_c/N_c, so the stored batches are a uniform sample of the domain. A cluster
     without a place gets one even if its quota is below 1. A closed cluster never falls below
     min(n_i when it closed, floor(kappa n/L)).
+
+    Learned mode. The same with the quotas q_i = n s_i, where s_i is a `LearnedShares` with
+    floor = kappa: more places for a cluster that the learner loses. The guarantee holds as above.
 
     Paper mode. Algorithm 2 as printed: the batch enters a full memory with probability
     P_in = sigmoid(S_new - S_mem), S_new = (1 - n_c/n) I_t, S_mem = (n_c/n) M_s,
@@ -71,14 +75,14 @@ class M2D3Memory(Memory):
         buffer: Buffer,
         rng: np.random.Generator,
         *,
-        mode: Literal["default", "paper"] = "default",
+        mode: Literal["default", "learned", "paper"] = "default",
         beta: float = 0.5,
         kappa: float = 0.5,
         rate: float | None = None,
     ) -> None:
         super().__init__(buffer, rng)
-        if mode not in ("default", "paper"):
-            raise UsageError(f"M2D3 has the modes 'default' and 'paper', not {mode!r}")
+        if mode not in ("default", "learned", "paper"):
+            raise UsageError(f"M2D3 has the modes default, learned and paper, not {mode!r}")
         if rate is None:
             rate = 0.1 if mode == "paper" else 0.02
         if not (0 <= kappa <= 1 and beta >= 0 and 0 < rate <= 1):
@@ -89,6 +93,7 @@ class M2D3Memory(Memory):
         self.mode, self.beta, self.kappa = mode, beta, kappa
         self.history = LabelHistory()
         self.importance = ClusterImportance(rate)
+        self.shares = LearnedShares(floor=kappa)
 
     def admit(self, arrival: Arrival) -> int | None:
         label = arrival.label
@@ -110,6 +115,9 @@ class M2D3Memory(Memory):
         """q_i of every cluster, when a batch of the cluster `arriving` arrives."""
         # A list, not a set: the order of summation must survive a resume.
         labels = list(self._slots) if arriving in self._slots else [*self._slots, arriving]
+        if self.mode == "learned":
+            shares = self.capacity * self.shares.of(labels)
+            return dict(zip(labels, shares.tolist(), strict=True))
         difficulty = self.importance.of(labels) ** self.beta
         total, equal = difficulty.sum(), np.full(len(labels), 1 / len(labels))
         by_difficulty = difficulty / total if total > 0 else equal
@@ -136,6 +144,7 @@ class M2D3Memory(Memory):
 
     def observe(self, label: int, importance: float) -> None:
         self.importance.observe(label, importance)
+        self.shares.observe(label, importance)
 
     def relabel(self, since_step: int, label: int) -> int:
         self.history.relabel(since_step, label)
@@ -146,9 +155,11 @@ class M2D3Memory(Memory):
             **super().state_dict(),
             "history": self.history.state_dict(),
             "importance": self.importance.state_dict(),
+            "shares": self.shares.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.history.load_state_dict(state["history"])
         self.importance.load_state_dict(state["importance"])
+        self.shares.load_state_dict(state["shares"])

@@ -22,8 +22,9 @@ class MemoryConfig:
     rule: str | None = None
     """The memory to use instead of the method's own: reservoir, loss-aware, the name of an
     installed plug-in, package.module:Name or file.py:Name."""
-    mode: Literal["default", "paper"] = "default"
-    """M2D3: the quota rule, or Algorithm 2 as the paper prints it."""
+    mode: Literal["default", "learned", "paper"] = "default"
+    """M2D3: quotas by difficulty, learned quotas (more for a domain that is being forgotten), or
+    Algorithm 2 as the paper prints it."""
     beta: float = 0.5
     """M2D3: the weight of a domain's difficulty in its quota; 0 ignores difficulty."""
     kappa: float = 0.5
@@ -48,14 +49,15 @@ class ReplayConfig:
     batches: int = 1
     """Stored task batches replayed at each step."""
     sampler: str = "pets"
-    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), or with the sampler of an
-    installed plug-in, package.module:Name or file.py:Name."""
+    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), by learned proportions
+    (learned), or with the sampler of an installed plug-in, package.module:Name or file.py:Name."""
     weighted: bool = True
     """PETS: weigh each draw to keep the gradient unbiased; off is Algorithm 3 as printed."""
     refresh_every: int = 25
-    """PETS: steps after which the gradient norm of a cluster without replay is measured again."""
+    """PETS, learned: steps after which the gradient norm of a cluster without replay is
+    measured again."""
     refresh_batches: int = 2
-    """PETS: stored batches per cluster to measure then (the paper's R)."""
+    """PETS, learned: stored batches per cluster to measure then (the paper's R)."""
     balance: bool = False
     """m2d3-pets, balanced-oracle: weigh the replay term by the number of latent domains that it
     represents."""

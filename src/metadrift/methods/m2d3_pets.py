@@ -22,7 +22,7 @@ from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose
-from metadrift.replay import PETS, Replay, ReplaySampler
+from metadrift.replay import PETS, LearnedReplay, Replay, ReplaySampler
 from metadrift.tasks import TaskBatch
 
 _AT_ONCE = 2  # stored batches measured in one pass: no more memory than a training step takes
@@ -69,10 +69,12 @@ class M2D3PETS(ReplayingMethod):
 
     @classmethod
     def make_sampler(cls, replay: ReplayConfig) -> ReplaySampler:
-        """PETS with its settings, or the sampler that the settings name."""
+        """PETS or learned proportions with their settings, or another sampler by name."""
+        every, batches = replay.refresh_every, replay.refresh_batches
         if replay.sampler == "pets":
-            every, batches = replay.refresh_every, replay.refresh_batches
             return PETS(weighted=replay.weighted, every=every, batches=batches)
+        if replay.sampler == "learned":
+            return LearnedReplay(every=every, batches=batches)
         made: ReplaySampler = registry.find("samplers", replay.sampler)()
         return made
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metadrift.errors import UsageError
 from metadrift.memory import ClusterImportance, Memory
-from metadrift.replay.base import ReplaySampler
-
-_Floats = NDArray[np.float64]
+from metadrift.replay.by_cluster import ByCluster, Floats
 
 
-class PETS(ReplaySampler):
+class PETS(ByCluster):
     """Draws a cluster by size and gradient norm, then one of its batches uniformly.
 
     Cluster i is drawn with probability q_i = (1-uniform) Z_i + uniform n_i/n, where
     Z_i = n_i G_i / sum_j n_j G_j (the paper's cluster-level form of its optimal q*), and its
     batch has the weight (n_i/n)/q_i. The weighted gradient is then unbiased for the mean gradient
-    of the memory, and no weight exceeds 1/uniform (10). Draws are independent, with replacement.
+    of the memory, and no weight exceeds 1/uniform (10).
 
     G_i is a `ClusterImportance`: the root of a moving average of squared importance, because the
     best q_i for draws by cluster is proportional to n_i times the root mean square gradient norm.
@@ -36,10 +33,8 @@ class PETS(ReplaySampler):
         The part of the draws that is uniform.
     rate
         The rate of the moving average.
-    every
-        Draws after which a cluster that was not observed is stale (the paper's s); 0: never.
-    batches
-        The number of batches of a stale cluster to measure (the paper's R).
+    every, batches
+        When a cluster is measured again; see `ByCluster`.
 
     Attributes
     ----------
@@ -83,74 +78,48 @@ class PETS(ReplaySampler):
             raise UsageError(
                 f"PETS needs uniform in 0..1 and rate in 0..1, not {uniform} and {rate}"
             )
+        super().__init__(every=every, batches=batches)
         self.weighted = weighted
         self.uniform = uniform if weighted else 0.0
-        self.every = every
-        self.batches = batches
         self.variance_ratio = 1.0
         self.importance = ClusterImportance(rate)  # G_i
-        self._draws = 0
-        self._observed: dict[int, int] = {}
 
     def choose(
         self, memory: Memory, n: int, rng: np.random.Generator
     ) -> tuple[list[int], list[float]]:
-        if len(memory) == 0:
-            return [], []
-        self._draws += 1
-        labels, share, G, q = self._clusters(memory)
-        weight = share / q if self.weighted else np.ones_like(q)
-        uniform = float(share @ G**2)
-        self.variance_ratio = float(q @ (weight * G) ** 2) / uniform if uniform > 0 else 1.0
-        picked = rng.choice(len(labels), n, p=q).tolist()
-        slots = []
-        for i in picked:
-            members = memory.slots_of(labels[i])
-            slots.append(members[int(rng.integers(len(members)))])
-        return slots, weight[picked].tolist()
+        if len(memory):
+            labels, q, weight = self.chances(memory)
+            G, share = self.importance.of(labels), _shares(memory)
+            uniform = float(share @ G**2)
+            self.variance_ratio = float(q @ (weight * G) ** 2) / uniform if uniform > 0 else 1.0
+        return super().choose(memory, n, rng)
 
-    def probabilities(self, memory: Memory) -> dict[int, float]:
-        labels, _, _, q = self._clusters(memory)
-        return dict(zip(labels, q.tolist(), strict=True))
+    def chances(self, memory: Memory) -> tuple[list[int], Floats, Floats]:
+        labels, share = list(memory.counts()), _shares(memory)
+        Z = share * self.importance.of(labels)
+        Z = Z / Z.sum() if Z.sum() > 0 else share
+        q = (1 - self.uniform) * Z + self.uniform * share
+        return labels, q, share / q if self.weighted else np.ones_like(q)
 
     def observe(self, label: int, importance: float) -> None:
+        super().observe(label, importance)
         self.importance.observe(label, importance)
-        self._observed[label] = self._draws
 
     def numbers(self) -> dict[str, float]:
         return {"variance_ratio": self.variance_ratio}
 
-    def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
-        """Up to R random batches of each cluster that was not observed recently."""
-        chosen: list[int] = []
-        for label, stored in memory.counts().items() if self.every else ():
-            if label in self._observed and self._draws - self._observed[label] < self.every:
-                continue
-            members = memory.slots_of(label)
-            picked = rng.choice(stored, min(self.batches, stored), replace=False).tolist()
-            chosen += [members[i] for i in picked]
-        return chosen
-
-    def _clusters(self, memory: Memory) -> tuple[list[int], _Floats, _Floats, _Floats]:
-        """For each stored cluster: label, n_i/n, G_i, q_i."""
-        counts = memory.counts()
-        labels = list(counts)
-        share = np.array(list(counts.values()), np.float64) / len(memory)
-        G = self.importance.of(labels)
-        Z = share * G
-        Z = Z / Z.sum() if Z.sum() > 0 else share
-        return labels, share, G, (1 - self.uniform) * Z + self.uniform * share
-
     def state_dict(self) -> dict[str, Any]:
-        return {
+        return super().state_dict() | {
             "importance": self.importance.state_dict(),
-            "observed": np.array([*self._observed.items()], np.int64).reshape(-1, 2),
-            "draws": self._draws,
             "variance_ratio": self.variance_ratio,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
         self.importance.load_state_dict(state["importance"])
-        self._observed = dict(np.asarray(state["observed"]).tolist())
-        self._draws = int(state["draws"])
         self.variance_ratio = float(state["variance_ratio"])
+
+
+def _shares(memory: Memory) -> Floats:
+    """n_i/n of each stored cluster."""
+    return np.array(list(memory.counts().values()), np.float64) / len(memory)
