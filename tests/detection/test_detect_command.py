@@ -182,7 +182,7 @@ def test_constant_vectors_can_be_calibrated_for() -> None:
 
 
 def test_the_papers_rule_has_no_rate_to_set(stream) -> None:
-    with pytest.raises(UsageError, match="threshold is printed"):
+    with pytest.raises(UsageError, match="threshold is fixed"):
         calibrated(DetectionConfig(mode="paper"), stream(0, (300, 0.0)), 10_000)
     with pytest.raises(MetadriftError, match="steps, D"):
         fitted(np.zeros(5), "default", 20, None)

@@ -1,1 +1,1 @@
-"""Where images come from: packs on disk, importers that make them, and the built-in domains."""
+"""Data: packs on disk, importers that make them, and the built-in domains."""

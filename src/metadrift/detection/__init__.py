@@ -1,6 +1,6 @@
 """Online detection of domain changes (ODCD): features of a batch, a statistic, a rule.
 
-What needs torch or scipy is loaded on first use; the statistics are numpy only.
+Names that need torch or scipy are loaded on first use. The statistics need only numpy.
 """
 
 from __future__ import annotations

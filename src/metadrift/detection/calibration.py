@@ -1,9 +1,9 @@
 """From "one false alarm in N steps" to the settings of the default detector.
 
 A false alarm needs two coincidences. The statistic must cross its threshold by chance, which
-happens once in T1 steps, and the permutation test on fresh vectors must then fail at its level,
-which is exact. So N = T1 / level. T1 depends on delta, on the window B and on how skewed the
-statistic is when nothing changes, and that is seen in the stream's first vectors.
+happens once in T1 steps. Then the permutation test on fresh vectors must fail, at an exact level.
+So N = T1 / level. T1 depends on delta, on the window B and on the skewness of the statistic when
+nothing changes. The stream's first vectors give an estimate of that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from metadrift.detection.mmd import Array, median_bandwidth, rbf
 from metadrift.detection.whitening import Whitening
 from metadrift.errors import UsageError
 
-# Lower, a chance alarm would often be under way when a change comes, and misdate it.
+# With a lower delta, chance alarms would often be open when a change comes, and date it wrongly.
 LEAST_DELTA = 3.5
 MOST_LEVEL = 0.1
 _LEVEL = 0.005
-_LEAST_SKEW = 0.5  # estimated moments make any statistic more skewed than its formula
+_LEAST_SKEW = 0.5  # with estimated moments any statistic is more skewed than its formula
 _SAMPLE = 600
 
 
@@ -49,11 +49,11 @@ def calibrated(config: DetectionConfig, sample: Array, every: float) -> Detectio
     config = config.resolved()
     if config.mode == "paper":
         raise UsageError(
-            "the paper's rule has no false-alarm rate to set: its threshold is printed, and about "
+            "the paper's rule has no false-alarm rate to set: its threshold is fixed, and about "
             "half of all steps are above it; use mode default or fourier"
         )
     if not every >= 1:
-        raise UsageError(f"one false alarm in {every} steps cannot be asked for; take at least 1")
+        raise UsageError(f"one false alarm in {every} steps is impossible; give at least 1")
     skew = skewness(sample[:_SAMPLE])
     floor = _steps_between(LEAST_DELTA, skew, config)
     if every * _LEVEL <= floor:
@@ -68,10 +68,10 @@ def calibrated(config: DetectionConfig, sample: Array, every: float) -> Detectio
 
 
 def skewness(sample: Array) -> float:
-    """Of the MMD^2 between two samples of one distribution, given vectors [N, D] of it.
+    """The skewness of the MMD^2 between two samples of one distribution, from vectors [N, D] of it.
 
-    There it is a sum of squared normals weighted by the eigenvalues of the centred kernel, whose
-    third moment follows from traces; the diagonal is left out, as in the statistic.
+    It is a sum of squared normals weighted by the eigenvalues of the centred kernel. Traces give
+    its third moment. The diagonal is left out, as in the statistic.
     """
     white = Whitening(sample)(sample)
     k = rbf(white, median_bandwidth(white))
@@ -86,9 +86,9 @@ def skewness(sample: Array) -> float:
 
 
 def _steps_between(delta: float, skew: float, config: DetectionConfig) -> float:
-    """T1: a gamma tail of that skewness, and how long the statistic stays up once it is.
+    """T1: from a gamma tail of that skewness, and the time that the statistic stays high.
 
-    The factor is a lower envelope of what benchmarks/false_alarms.py saw on many streams.
+    The factor is a lower envelope of the measurements of benchmarks/false_alarms.py.
     """
     shape = 4 / skew**2
     tail = float(gammaincc(shape, shape + delta * math.sqrt(shape)))

@@ -1,4 +1,4 @@
-"""Second looks at a suspected change, by permutation: did it happen, and where does it start."""
+"""Confirm a suspected change with a permutation test, and estimate where it starts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def permutation_p(
     """The p-value of "fresh [n, D] and reference [m, D] come from one distribution".
 
     The statistic is the unbiased MMD^2. Scale and kernel width come from both samples together,
-    so every permutation sees the same kernel and the level is exact. Neighbours move together, in
-    blocks: where they resemble each other, single vectors would make every test significant.
+    so every permutation has the same kernel and the level is exact. Vectors are permuted in blocks
+    of neighbours: if neighbours are correlated, single vectors would make every test significant.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def permutation_p(
 
 
 def best_split(vectors: Array, kernel: Array, latest: int) -> int:
-    """Where [N, D] falls best into two parts: the second's start, from 1 to `latest`.
+    """The best split of [N, D] into two parts: the start of the second, from 1 to `latest`.
 
     `kernel` [N, N] is the one in which the old domain's spread was 1; to it is added one scaled
     by all the vectors here, as either alone can be blind: the first to what happens far from the
@@ -63,10 +63,10 @@ def find_split(
     permutations: int,
     rng: np.random.Generator,
 ) -> tuple[int, float, float] | None:
-    """Where the vectors [N, D] fall into two domains, if they surely do: start, score, threshold.
+    """A split of the vectors [N, D] into two domains if it is certain: start, score, threshold.
 
-    Surely: the best split's score is above that of every permutation, and above their mean by 8
-    standard deviations. Nothing confirms this find, so a level alone would not do.
+    Certain means: the best split's score is above that of every permutation, and above their mean
+    by 8 standard deviations. No later test confirms this split, so a level alone is not enough.
     """
     k = _kernel(vectors)
     scores = _split_scores(k, margin)

@@ -1,4 +1,4 @@
-"""What every detector offers, and Algorithm 1 of the paper as printed."""
+"""The base class of all detectors, and Algorithm 1 of the paper as printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Change:
 
 
 class ChangeDetector(ABC):
-    """Reads one vector per step, from step 0, and says when the domain has changed.
+    """Reads one vector per step, from step 0, and reports changes of domain.
 
     `statistic` and `threshold` are those of the last step, nan before they exist.
     """
@@ -100,8 +100,8 @@ class ChangeDetector(ABC):
 class Algorithm1:
     """ODCD, Algorithm 1: an alarm when W > mu + delta sigma, the moments those of W^2.
 
-    As printed, W is held against moments of its square: W is below 1, so mu is far smaller than
-    W's own spread and about half of all steps give an alarm. `sqrt=True` compares with
+    As printed, W is compared with moments of its square. W is below 1, so mu is far smaller than
+    W's own spread, and about half of all steps give an alarm. `sqrt=True` compares W with
     sqrt(mu + delta sigma), which has W's unit.
 
     Examples
@@ -130,7 +130,7 @@ class Algorithm1:
 
 
 class PaperDetector(ChangeDetector):
-    """Algorithm 1 on the two-window W, with what the paper leaves open defined.
+    """Algorithm 1 on the two-window W, with the cases that the paper leaves undefined.
 
     Nothing is decided before both windows are full (2B vectors); the kernel width is the median
     heuristic on those 2B. A change is dated at the step of its alarm. After an alarm

@@ -1,4 +1,4 @@
-"""What a detector sees of a task batch: one float64 vector per step.
+"""Features of a task batch for the detector: one float64 vector per step.
 
 All of them look at support examples only. A vector need not be scaled: the detectors standardise
 each dimension themselves.

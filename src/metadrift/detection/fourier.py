@@ -1,4 +1,4 @@
-"""A window-free stand-in for W: two forgetting means of random Fourier features."""
+"""A statistic like W without windows: two exponential means of random Fourier features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features of any scale and correlation -> coordinates in which all directions count alike."""
+"""Whitening: from features of any scale and correlation to coordinates of equal weight."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LEAST, _MOST = np.array(-10.0), np.array(10.0)
 class Whitening:
     """Standardise, clip, and rotate out up to half of the correlation, as seen in a sample [N, D].
 
-    Without it the kernel's distance is ruled by the few directions in which the features vary
-    most (brightness), which are rarely those in which two domains differ.
+    Without it the few directions in which the features vary most (brightness) dominate the
+    kernel's distance. Domains rarely differ in those directions.
 
     Examples
     --------

@@ -19,9 +19,9 @@ _NOISE = 1e-9  # below this a spread of the statistic is rounding
 class WindowStatistic:
     """W of whitened vectors, and mu + delta sigma from moving moments of W itself.
 
-    The moments start from windows drawn at random out of the burn-in. They are fed 2B steps
-    late, so that a change cannot raise its own threshold, and sigma never falls below its start:
-    W moves slowly, a few hundred steps hold only a handful of independent values.
+    The moments start from windows drawn at random from the burn-in. They are updated 2B steps late,
+    so that a change cannot raise its own threshold. Sigma never falls below its first value: W
+    changes slowly, so a few hundred steps hold only a few independent values.
     """
 
     def __init__(

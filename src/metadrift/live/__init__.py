@@ -1,1 +1,1 @@
-"""Using a learner outside of a run: naming new pictures, and learning from a live stream."""
+"""A learner outside of a run: classify new pictures, and learn from a live stream."""

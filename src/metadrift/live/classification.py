@@ -100,7 +100,7 @@ class Classification:
         return text.getvalue()
 
     def as_text(self) -> str:
-        """For people: the likeliest class and the one after it."""
+        """As text: the two most likely classes."""
         wide = max(len(picture) for picture in self.pictures) + 2
         lines = []
         for picture, row, truth in zip(self.pictures, self.probabilities, self.truth, strict=True):

@@ -1,4 +1,4 @@
-"""The trained learner of a run, taken out of its checkpoint."""
+"""The trained learner of a run, loaded from its checkpoint."""
 
 from __future__ import annotations
 

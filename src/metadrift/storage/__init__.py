@@ -1,1 +1,1 @@
-"""What all rooms share: atomic files, locks, tables, reading, terminal output."""
+"""Shared by all rooms: atomic files, locks, tables, reading, terminal output."""

@@ -104,9 +104,9 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def remove_unfinished(parent: Path, names: str) -> None:
-    """Remove what killed programs left of new folders in `parent`, by a pattern of their names.
+    """Remove the temporary folders of killed programs in `parent`, by a pattern of their names.
 
-    A folder that was moved away for a new one is put back. The caller must be the only writer.
+    A folder that was moved away for a new one is restored. The caller must be the only writer.
     """
     pattern = re.compile(rf"\.({names})\.(new|old)\.[^.]+")
     for left in list(parent.iterdir()):
@@ -123,7 +123,7 @@ def flush(*paths: Path) -> None:
     """Wait until these files and folders are on the disk; a rename alone does not do that."""
     for path in paths:
         if path.is_dir() and os.name == "nt":
-            continue  # Windows cannot open a folder, and needs no such thing
+            continue  # Windows cannot open a folder, and does not need to
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -13,7 +13,7 @@ from metadrift.errors import MetadriftError
 
 @dataclass(frozen=True)
 class PackIdentity:
-    """What makes two packs the same for a stream.
+    """The identity of a pack for a stream.
 
     Parameters
     ----------

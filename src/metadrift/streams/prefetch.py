@@ -1,4 +1,4 @@
-"""Reading ahead in a background thread, without changing the sequence."""
+"""Read ahead in a background thread, without changing the sequence."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _END = object()
 class Prefetch:
     """A stream that has its next batches ready.
 
-    Each batch comes with the state of the stream just after it, so `state_dict` is about what was
-    handed out, not about what was read ahead. Use it as a context manager, or call `close`.
+    Each batch comes with the state of the stream just after it, so `state_dict` belongs to the last
+    returned batch, not to those read ahead. Use it as a context manager, or call `close`.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Prefetch:
         self._start()
 
     def close(self) -> None:
-        """Stop the thread; the stream stands where the last handed-out batch left it."""
+        """Stop the thread. The stream continues after the last returned batch."""
         self._stop.set()
         while self._thread.is_alive():
             try:

@@ -1,1 +1,1 @@
-"""Datasets from where they are published, fetched so that a broken download goes on."""
+"""Download published datasets. A broken download can continue."""

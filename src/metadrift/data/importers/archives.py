@@ -1,7 +1,7 @@
-"""What is refused in an archive before any of it is read.
+"""Refuse unsafe archives before reading any of their files.
 
-A name that leads out of the archive, a link, or anything else that is not a plain file: no dataset
-here has these, so the whole archive is refused. So is one that unpacks to a huge size.
+An archive is refused if it holds a name that leads out of it, a link, or anything else that is not
+a plain file. No dataset here has these. An archive that unpacks to a huge size is refused too.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ ReadBox = Callable[[float, float, float, float], Box]
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may ask for. `Kind.options` says which of these a dataset has."""
+    """The options of an import. `Kind.options` lists those that a dataset has."""
 
     per_class: int | None = None
     crop_to_box: bool = False

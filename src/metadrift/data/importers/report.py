@@ -1,4 +1,4 @@
-"""What an import did, in words and as JSON."""
+"""The result of an import, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ImportReport:
         return self.images / max(self.seconds, 1e-9)
 
     def as_text(self) -> str:
-        """For people; of many unreadable files only the first are named."""
+        """As text. Of many unreadable files only the first are named."""
         lines = [f"note: {note}" for note in self.notes]
         if self.unreadable:
             files = "1 file" if len(self.unreadable) == 1 else f"{len(self.unreadable)} files"
