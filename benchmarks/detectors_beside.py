@@ -24,7 +24,6 @@ import tyro
 import peers
 from detection_quality import Score, Source, gaussian_streams, real_streams
 from metadrift.detection import Change
-from metadrift.detection.config import Mode
 from metadrift.detection.trace import fitted
 from metadrift.detection.twostage import TwoStageDetector
 
@@ -96,7 +95,7 @@ def table(kind: str, streams: Streams, window: int, every: int) -> None:
     print(f"\n{kind}: {len(streams)} streams, {steps} steps\n")
     print("| detector | reads | found | false alarms | delay | time a sample |")
     print("|---|---|---|---|---|---|")
-    modes: tuple[Mode, ...] = ("default", "fourier")
+    modes: tuple[str, ...] = ("default", "fourier")
     for mode in modes:
         score, seconds = Score(), 0.0
         for vectors, true in streams:
@@ -122,7 +121,7 @@ def row(name: str, reads: str, score: Score, seconds: float) -> str:
     return f"| {name} | {reads} | {found} | {score.false} | {delay} | {1e6 * seconds:.1f} us |"
 
 
-def ours(vectors: np.ndarray, mode: Mode, window: int, every: int) -> tuple[list[Change], float]:
+def ours(vectors: np.ndarray, mode: str, window: int, every: int) -> tuple[list[Change], float]:
     detector = TwoStageDetector(fitted(vectors, mode, window, every))
     reports, start = [], time.perf_counter()
     for vector in vectors:

@@ -19,7 +19,6 @@ import tyro
 from scipy.stats import chi2
 
 from detection_quality import Source
-from metadrift.detection.config import Mode
 from metadrift.detection.trace import fitted
 from metadrift.detection.twostage import TwoStageDetector
 
@@ -38,7 +37,7 @@ SYNTHETIC: dict[str, Draw] = {
 def main(
     every: tuple[int, ...] = (10_000, 100_000),
     windows: tuple[int, ...] = (20, 50),
-    modes: tuple[Mode, ...] = ("default",),
+    modes: tuple[str, ...] = ("default",),
     steps: int = 2_000_000,
     stream: int = 50_000,
     data: Path | None = None,
@@ -78,7 +77,7 @@ def main(
 
 
 def row(
-    name: str, draw: Draw, mode: Mode, B: int, every: int, steps: int, stream: int, seed: int
+    name: str, draw: Draw, mode: str, B: int, every: int, steps: int, stream: int, seed: int
 ) -> str:
     found = sum(
         false_alarms(draw, mode, B, every, min(stream, steps), [seed, part])
@@ -91,7 +90,7 @@ def row(
     return f"| {name} | {mode} | {B} | {every:,} | {done:,} | {found} | {measured} |"
 
 
-def false_alarms(draw: Draw, mode: Mode, B: int, every: int, steps: int, seed: list[int]) -> int:
+def false_alarms(draw: Draw, mode: str, B: int, every: int, steps: int, seed: list[int]) -> int:
     """Reports on one stream of `steps` vectors in which nothing changes."""
     rng = np.random.default_rng(seed)
     first = draw(6 * B, rng)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.tables import did_you_mean, from_table
 
-Kind = Literal["methods", "learners", "backbones", "memories", "samplers"]
+Kind = Literal["methods", "learners", "backbones", "detectors", "features", "memories", "samplers"]
 
 _BUILT_IN: dict[Kind, dict[str, str]] = {
     "methods": {
@@ -50,6 +50,17 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "resnet12": "metadrift.learners.networks:ResNet12",
         "mlp": "metadrift.learners.networks:MLP",
         "identity": "metadrift.learners.networks:Identity",
+    },
+    "detectors": {
+        "default": "metadrift.detection.twostage:TwoStageDetector",
+        "fourier": "metadrift.detection.twostage:TwoStageDetector",
+        "paper": "metadrift.detection.detectors:PaperDetector",
+    },
+    "features": {
+        "frozen": "metadrift.detection.features:FrozenFeatures",
+        "network": "metadrift.detection.features:NetworkFeatures",
+        "both": "metadrift.detection.features:BothFeatures",
+        "paper_z": "metadrift.detection.features:PaperFeatures",
     },
     "memories": {
         "reservoir": "metadrift.memory.reservoir:ReservoirMemory",
@@ -107,7 +118,7 @@ def check(kind: Kind, word: str, also: Iterable[str] = ()) -> None:
         return
     known = [*names(kind), *also]
     hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-    raise UsageError(f"there is no {_ONE[kind]} {word!r}{hint}")
+    raise UsageError(f"{_NONE[kind]} {word!r}{hint}")
 
 
 def allow(*words: str) -> None:
@@ -152,6 +163,26 @@ def find(kind: Kind, word: str) -> Any:
     return _noted(word, _attribute(word, module, name))
 
 
+def subclass(kind: Kind, word: str, base: type) -> Any:
+    """The class that a word stands for, which must be a subclass of `base`."""
+    return checked(find(kind, word), base, word)
+
+
+def checked(found: Any, base: type, said: str | None = None) -> Any:
+    """The class, if it is a subclass of `base`."""
+    if isinstance(found, type) and issubclass(found, base):
+        return found
+    room = ".".join(base.__module__.split(".")[:2])
+    said = said or getattr(found, "__name__", repr(found))
+    raise UsageError(f"{said} is not a subclass of {room}.{base.__name__}")
+
+
+def made(kind: type, *arguments: Any, options: Mapping[str, Any] | None = None) -> Any:
+    """A plug-in from its arguments; one that has `Options` is given them as `options=`."""
+    own = own_options(kind, options or {})
+    return kind(*arguments) if own is None else kind(*arguments, options=own)
+
+
 def own_options(kind: type, table: Mapping[str, Any]) -> Any:
     """The `Options` dataclass of a plug-in, from its fields in a table; None if it has none."""
     own: Any = getattr(kind, "Options", None)
@@ -183,12 +214,14 @@ def loaded() -> dict[str, str]:
     return dict(_loaded)
 
 
-_ONE: dict[Kind, str] = {
-    "methods": "method",
-    "learners": "learner",
-    "backbones": "backbone",
-    "memories": "memory",
-    "samplers": "sampler",
+_NONE: dict[Kind, str] = {
+    "methods": "there is no method",
+    "learners": "there is no learner",
+    "backbones": "there is no backbone",
+    "detectors": "there is no detector",
+    "features": "there are no features",
+    "memories": "there is no memory",
+    "samplers": "there is no sampler",
 }
 
 

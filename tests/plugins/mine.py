@@ -1,4 +1,4 @@
-"""A user's file: a method, a learner, a memory and a sampler, none of which metadrift knows."""
+"""A user's file with a part of every kind, none of which metadrift knows."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from metadrift.detection import Change, ChangeDetector
+from metadrift.detection.features import FeatureExtractor
 from metadrift.learners import MetaLearner, class_means
 from metadrift.memory import ReservoirMemory
 from metadrift.methods import ReplayingMethod
@@ -56,7 +58,52 @@ class Newest(ReservoirMemory):
 
 
 class AlsoUniform(UniformReplay):
-    pass
+    """Draws uniformly."""
+
+    @dataclass(frozen=True)
+    class Options:
+        times: int = 1
+        """How often each batch is drawn."""
+
+    def __init__(self, options):
+        self.times = options.times
+
+    def choose(self, memory, n, rng):
+        slots, weights = super().choose(memory, n, rng)
+        return slots * self.times, weights * self.times
+
+
+class Every(ChangeDetector):
+    """Reports a change every so many steps."""
+
+    @dataclass(frozen=True)
+    class Options:
+        period: int = 10
+        """Steps between two reports."""
+
+    def __init__(self, config, options):
+        super().__init__()
+        self.period = options.period
+
+    def _take(self, vector):
+        now, self.step = self.step, self.step + 1
+        self.statistic, self.threshold = float(vector[0]), 1.0
+        return Change(now, now, 0.0, 1.0) if now % self.period == self.period - 1 else None
+
+
+class Brightness(FeatureExtractor):
+    """How bright the support images are."""
+
+    @dataclass(frozen=True)
+    class Options:
+        power: float = 1.0
+        """What brightness is raised to."""
+
+    def __init__(self, config, options):
+        self.power = options.power
+
+    def __call__(self, tasks, embedding=None):
+        return (tasks.support.double().mean()[None] / 255).pow(self.power).numpy()
 
 
 class NoMethod:

@@ -12,7 +12,8 @@ import torch
 import metadrift
 from metadrift import ContinualMetaLearner, TaskGeometry, registry
 from metadrift.cli import main
-from metadrift.errors import UsageError
+from metadrift.errors import MetadriftError, UsageError
+from metadrift.experiments.grid import parse_grid
 from metadrift.learners import make_learner
 from metadrift.methods import ReplayingMethod
 from metadrift.methods.make import make_method
@@ -77,6 +78,77 @@ def test_a_memory_and_a_sampler_of_a_file_are_used(mine, words, capsys):
     assert "M2D3PETS needs a memory that is a M2D3Memory" in capsys.readouterr().err
 
 
+def test_a_detector_and_features_of_a_file_are_used_with_their_options(mine, words, capsys):
+    parts = ["--detector", "mine.py:Every", "--features=mine.py:Brightness"]
+    parts += ["--sampler", "mine.py:AlsoUniform", "--name", "run"]
+    own = ["--options.period", "7", "--options.times=2"]
+    assert main(["run", *parts, *own, *words]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["detection"]["detected"] + summary["detection"]["false_alarms"] == 3
+    recorded = {k: v for k, v in summary["settings"].items() if k.startswith("options.")}
+    # The option that nobody gave is recorded with its default.
+    assert recorded == {"options.period": 7, "options.times": 2, "options.power": 1.0}
+    used = {"plugin Every", "plugin Brightness", "plugin AlsoUniform"}
+    assert used <= summary["versions"].keys()
+    (mine / "short.toml").write_text(
+        'detector = "mine.py:Every"\nfeatures = "mine.py:Brightness"\n'
+        'sampler = "mine.py:AlsoUniform"\n[options]\nperiod = 7\ntimes = 2\n'
+    )
+    assert main(["run", "--config", "short.toml", "--name", "again", *words]) == 0
+    assert_same_run(mine / "runs" / "run", mine / "runs" / "again")
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (["--detector", "papr"], "there is no detector 'papr'; did you mean 'paper'?"),
+        (["--features", "frosen"], "there are no features 'frosen'; did you mean 'frozen'?"),
+        (["--memory", "resevoir"], "there is no memory 'resevoir'; did you mean 'reservoir'?"),
+        (["--sampler", "pest"], "there is no sampler 'pest'; did you mean 'pets'?"),
+        (["--detector", "mine.py:Cosine"], "is not a subclass of metadrift.detection.Change"),
+        (["--features", "mine.py:Cosine"], "is not a subclass of metadrift.detection.Feature"),
+        (["--memory", "mine.py:Cosine"], "is not a subclass of metadrift.memory.Memory"),
+        (["--sampler", "mine.py:Cosine"], "is not a subclass of metadrift.replay.ReplaySampler"),
+        (["--method", "mir", "--sampler", "uniform"], "mir chooses what it replays itself"),
+        (["--method", "sequential", "--sampler", "uniform"], "sequential replays nothing"),
+        (["--method", "sequential", "--memory", "reservoir"], "sequential keeps nothing"),
+        (["--method", "reservoir", "--sampler", "pets"], "reservoir has no latent domains"),
+        (["--method", "balanced-oracle", "--memory", "m2d3"], "has a memory of its own"),
+        (["--method", "mer", "--detector", "mine.py:Every"], "mer detects no changes"),
+    ],
+)
+def test_a_wrong_part_is_one_sentence(part, sentence, mine, words, capsys):
+    assert main(["run", "--name", "x", *part, *words]) in (1, 2)
+    said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert sentence.lower() in said.lower()
+    assert not (mine / "runs").exists()
+
+
+def test_every_method_that_draws_takes_a_sampler(mine, words, capsys):
+    for method in ("reservoir", "gss", "agem", "mer", "balanced-oracle"):
+        command = ["run", "--method", method, "--sampler", "mine.py:AlsoUniform"]
+        assert main([*command, "--name", method, "--only", "dark", *words]) == 0
+        assert "plugin AlsoUniform" in json.loads(capsys.readouterr().out)["versions"]
+
+
+def test_a_grid_names_parts_in_short(mine, tiny_benchmark):
+    grid = parse_grid(
+        {"settings": {"detector": "paper"}, "variants": [{"method": "reservoir", "memory": "gss"}]},
+        "here",
+        "title",
+    )
+    (config,) = {cell.config.memory.rule for cell in grid.cells()}
+    assert config == "gss"
+    assert grid.cells()[0].config.detection.mode == "paper"
+    with pytest.raises(MetadriftError, match="replay: sampler must be text in quotes, not 3"):
+        parse_grid({"variants": [{"method": "mir", "sampler": 3}]}, "here", "title").cells()
+
+
+def test_options_of_a_comparison_belong_into_a_grid(capsys):
+    assert main(["compare", "--options.times", "3"]) == 2
+    assert "write them in a --grid file" in capsys.readouterr().err
+
+
 def test_a_run_is_resumed_when_its_code_is_named_again_and_changed_code_is_said(
     mine, words, capsys
 ):
@@ -105,7 +177,7 @@ def test_a_run_is_resumed_when_its_code_is_named_again_and_changed_code_is_said(
 @pytest.mark.slow
 def test_a_comparison_runs_code_of_a_file_in_its_processes(mine, words):
     command = [Path(sys.executable).with_name("metadrift"), "compare", "--seeds", "0"]
-    methods = ["--methods", "reservoir", "mine.py:ReplayTwice"]
+    methods = ["--methods", "reservoir", "mine.py:ReplayTwice", "--learners", "mine.py:Cosine"]
     done = subprocess.run([*command, *methods, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
@@ -121,7 +193,9 @@ class Evil:
 """
 
 
-@pytest.mark.parametrize("setting", ["method", "learner", "rule", "sampler"])
+@pytest.mark.parametrize(
+    "setting", ["method", "learner", "rule", "sampler", "mode", "features", "detector"]
+)
 @pytest.mark.parametrize("where", ["file", "module"])
 def test_no_folder_makes_metadrift_load_code(
     setting, where, mine, words, capsys, monkeypatch, picture
@@ -133,7 +207,9 @@ def test_no_folder_makes_metadrift_load_code(
     monkeypatch.syspath_prepend(run)
     evil = f"{run / 'evil.py'}:Evil" if where == "file" else "evil:Evil"
     lines = (run / "config.toml").read_text().splitlines()
-    table = {"rule": "[memory]", "sampler": "[replay]"}.get(setting)
+    tables = {"rule": "[memory]", "sampler": "[replay]"}
+    tables |= dict.fromkeys(("mode", "features"), "[detection]")
+    table = tables.get(setting)
     lines = [line for line in lines if not line.startswith(f"{setting} = ")]
     lines.insert(lines.index(table) + 1 if table else 0, f'{setting} = "{evil}"')
     (run / "config.toml").write_text("\n".join(lines))
@@ -184,7 +260,21 @@ def test_wrong_options_are_refused(mine, words, capsys):
 def test_the_help_of_a_plug_in_says_its_options(mine, capsys):
     with pytest.raises(SystemExit):
         main(["run", "--method", "mine.py:ReplayTwice", "--options.help"])
-    assert "How often a step is learned" in capsys.readouterr().out
+    assert "--options.times  How often a step is learned. (default: 2)" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "run",
+                "--detector",
+                "mine.py:Every",
+                "--sampler",
+                "mine.py:AlsoUniform",
+                "--options.help",
+            ]
+        )
+    said = capsys.readouterr().out
+    assert "--options.period" in said
+    assert "--options.times" in said
 
 
 def test_an_installed_package_adds_names(tmp_path, monkeypatch, words, capsys):
@@ -210,6 +300,42 @@ def test_an_installed_package_adds_names(tmp_path, monkeypatch, words, capsys):
 
 class Handed(ReplayingMethod):
     pass
+
+
+def test_a_live_program_hands_in_every_part(make_tasks, tmp_path, mine):
+    registry.allow("mine.py:Every", "mine.py:Brightness", "mine.py:AlsoUniform", "mine.py:Newest")
+    names = {"detectors": "Every", "features": "Brightness", "samplers": "AlsoUniform"}
+    kinds = {kind: registry.find(kind, f"mine.py:{name}") for kind, name in names.items()}
+    newest = registry.find("memories", "mine.py:Newest")
+
+    def parts():
+        return {
+            "detector": kinds["detectors"](None, kinds["detectors"].Options(period=2)),
+            "features": kinds["features"](None, kinds["features"].Options()),
+            "sampler": kinds["samplers"](kinds["samplers"].Options()),
+        }
+
+    shape = {"geometry": TaskGeometry(3, 2, 2), "image_size": 16, "tasks_per_step": 3, "memory": 4}
+    model = ContinualMetaLearner(device="cpu", **shape, **parts())
+    for seed in range(5):
+        record = model.observe(make_tasks(seed=seed))
+    assert record.latent_domain == 2
+    registry._allowed.clear()
+    path = model.save(tmp_path / "saved")
+    with pytest.raises(UsageError, match="was not loaded"):
+        ContinualMetaLearner.load(path)
+    again = ContinualMetaLearner.load(path, device="cpu", **parts())
+    record = again.observe(make_tasks(seed=9))
+    assert repr(record) == repr(model.observe(make_tasks(seed=9)))
+    named = ContinualMetaLearner(
+        "reservoir", detector="paper", memory_rule=newest, sampler="uniform", **shape
+    )
+    assert type(named.method.memory) is newest
+    assert named.config.detection.mode == "paper"
+    with pytest.raises(UsageError, match="detector must be a name or a ChangeDetector"):
+        ContinualMetaLearner(detector=3, **shape)
+    with pytest.raises(UsageError, match=r"is not a subclass of metadrift\.memory\.Memory"):
+        ContinualMetaLearner(memory_rule=3, **shape)
 
 
 def test_a_live_program_hands_in_a_class(make_tasks, tmp_path):

@@ -45,7 +45,7 @@ def test_what_is_left_out_keeps_its_default():
         ("shots = 'many'", 'shots must be a whole number, not "many"'),
         ("shots = true", "shots must be a whole number, not true"),
         ("method = 'magic'", "there is no method 'magic'; there are sequential"),
-        ("memory = 3", "memory must be a table"),
+        ("memory = 3", "memory: rule must be text in quotes"),
         ("shots = 0", "--shots must be at least 1"),
         ("scale = 2.0", "--scale must be above 0"),
         ("lr = nan", "lr must be a finite number, not NaN"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from functools import partial, wraps
 from io import StringIO
@@ -14,7 +15,7 @@ import tyro
 
 from metadrift import registry
 from metadrift.commands.short_help import ShortHelp
-from metadrift.runs.config import STREAMS
+from metadrift.runs.config import SHORT, STREAMS
 from metadrift.storage.tables import did_you_mean
 
 T = TypeVar("T")
@@ -34,10 +35,34 @@ def call(function: Callable[..., int], command: str, words: list[str]) -> int:
 
 
 def known_names() -> str:
-    """The names for --method, --learner and --backbone, with those of installed packages."""
-    lists = {"methods": (*registry.names("methods"), *STREAMS)}
-    lists |= {"learners": registry.names("learners"), "backbones": registry.names("backbones")}
-    return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in lists.items())
+    """The names of parts, those of installed packages with them, by the option that takes them."""
+    lists = {
+        "method": (*registry.names("methods"), *STREAMS),
+        "learner": registry.names("learners"),
+        "backbone": registry.names("backbones"),
+        "detector": registry.names("detectors"),
+        "features": ("auto", *registry.names("features")),
+        "memory": registry.names("memories"),
+        "sampler": registry.names("samplers"),
+    }
+    lines = ["", "names of parts, or code of yours as package.module:Name or file.py:Name:"]
+    for option, names in lists.items():
+        text = textwrap.wrap(", ".join(names), 64)
+        lines += [f"  --{option:<11}{text[0]}", *(" " * 15 + line for line in text[1:])]
+    return "\n".join(lines)
+
+
+def in_full(words: Sequence[str]) -> list[str]:
+    """The words with the long form of options that name a part.
+
+    Examples
+    --------
+    >>> in_full(["--sampler", "uniform", "--memory=reservoir", "--seed", "1"])
+    ['--replay.sampler', 'uniform', '--memory.rule=reservoir', '--seed', '1']
+    """
+    long = {f"--{short}": f"--{group}.{name}" for short, (group, name) in SHORT.items()}
+    split = [word.partition("=") for word in words]
+    return [long.get(option, option) + sign + value for option, sign, value in split]
 
 
 def parse(

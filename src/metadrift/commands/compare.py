@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from metadrift import registry
-from metadrift.commands.arguments import known_names, parse
+from metadrift.commands.arguments import in_full, known_names, parse
 from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import UsageError
 from metadrift.experiments.grid import Grid, load_grid, settings_of
@@ -81,6 +81,11 @@ HELP = ShortHelp(
 
 
 def main(words: list[str]) -> int:
+    if any(word.startswith("--options.") for word in words):
+        raise UsageError(
+            "variants differ in the options they have: write them in a --grid file, as options.NAME"
+        )
+    words = in_full(words)
     arguments = parse(CompareArguments, "compare", words, after_help=known_names(), short_help=HELP)
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
     folder = arguments.out / arguments.name

@@ -12,7 +12,6 @@ import tyro
 
 from metadrift.commands.arguments import Flag, call
 from metadrift.data.vector_files import read_vectors
-from metadrift.detection.config import Mode
 from metadrift.detection.trace import EVERY, Trace, detect
 from metadrift.errors import UsageError
 from metadrift.storage.progress import Bar
@@ -29,7 +28,7 @@ def detect_changes(
     out: Path | None = None,
     false_alarm_every: int | None = None,
     window: int = 50,
-    mode: Mode = "default",
+    mode: str = "default",
     seed: int = 0,
     json: Flag = False,
 ) -> int:

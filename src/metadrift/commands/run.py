@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import tyro
 
 from metadrift import registry
-from metadrift.commands.arguments import known_names, parse
-from metadrift.commands.short_help import ShortHelp
+from metadrift.commands.arguments import in_full, known_names, parse
+from metadrift.commands.short_help import ShortHelp, field_texts
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.table import percent
 from metadrift.runs.config import RunConfig, load_config, mark_of
-from metadrift.storage.files import is_folder_name
+from metadrift.storage.files import is_folder_name, plain
 from metadrift.storage.terminal import print_table, printable
 
 
@@ -57,7 +58,7 @@ def main(words: list[str]) -> int:
     file = _option(words, "--config")
     if file is not None:
         default = RunArguments(run=load_config(Path(file)))
-    words, own = split_options(words)
+    words, own = split_options(in_full(words))
     arguments = parse(RunArguments, "run", words, default, known_names(), HELP)
     from metadrift.distributed.group import joined
     from metadrift.learners.allocator import keep_freed_memory
@@ -101,19 +102,31 @@ def with_options(config: RunConfig, words: dict[str, list[str]]) -> RunConfig:
     """The settings with the options of its plug-ins, of which the words give some."""
     if not words:
         return config
-    from metadrift.learners import find_learner
-    from metadrift.runs.build import method_class, plug_ins
+    from metadrift.runs.plugins import plugin_classes
 
+    kinds = plugin_classes(config)
+    registry.refuse_unknown_options(kinds, {name: 0 for name in words if name != "help"})
+    if "help" in words:
+        explain_options(kinds, config.options)
     options = dict(config.options)
-    kinds = plug_ins(config, method_class(config), find_learner(config.learner))
     for kind in kinds:
-        names = ["help", *registry.option_names([kind])]
-        mine = [word for name in names for word in words.pop(name, ())]
+        mine = [word for name in registry.option_names([kind]) for word in words.get(name, ())]
         if mine:
             given = registry.own_options(kind, options)
-            options |= asdict(parse(type(given), "run --options", mine, given))
-    registry.refuse_unknown_options(kinds, words)
+            options |= plain(asdict(parse(type(given), "run --options", mine, given)))
     return replace(config, options=options)
+
+
+def explain_options(kinds: Sequence[type], options: dict[str, Any]) -> NoReturn:
+    """Print the options of plug-ins, and end."""
+    found = [own for kind in kinds if (own := registry.own_options(kind, options)) is not None]
+    if not found:
+        print("the parts of this run have no options of their own")
+    for own in found:
+        texts = field_texts(type(own))
+        for name, value in asdict(own).items():
+            print(f"--options.{name.replace('_', '-')}  {texts.get(name, '')} (default: {value})")
+    raise SystemExit(0)
 
 
 def default_name(config: RunConfig, benchmark: str) -> str:

@@ -6,7 +6,10 @@ Names that need torch or scipy are loaded on first use. The statistics need only
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from typing import Any
 
+from metadrift import registry
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.detectors import Algorithm1, Change, ChangeDetector, PaperDetector
 from metadrift.detection.fourier import FourierMMD
@@ -42,9 +45,13 @@ __all__ = [
 ]
 
 
-def make_detector(config: DetectionConfig) -> ChangeDetector:
-    """The detector that `config.mode` names."""
-    return PaperDetector(config) if config.mode == "paper" else TwoStageDetector(config)
+def make_detector(
+    config: DetectionConfig, options: Mapping[str, Any] | None = None
+) -> ChangeDetector:
+    """The detector that `config.mode` names; `options` are those of a plug-in."""
+    kind = registry.subclass("detectors", config.mode, ChangeDetector)
+    detector: ChangeDetector = registry.made(kind, config, options=options)
+    return detector
 
 
 def __getattr__(name: str) -> object:

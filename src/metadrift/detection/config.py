@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from metadrift import registry
 from metadrift.errors import UsageError
-
-Mode = Literal["default", "paper", "fourier"]
-Features = Literal["auto", "frozen", "network", "both", "paper_z"]
 
 
 @dataclass(frozen=True)
@@ -25,11 +22,14 @@ class DetectionConfig:
     1.64
     """
 
-    mode: Mode = "default"
-    """default: two stages; fourier: the same with a window-free first stage; paper: Algorithm 1."""
-    features: Features = "auto"
-    """What is watched: frozen random features (auto), the network's embedding, both, or the
-    paper's z (auto in paper mode)."""
+    mode: str = "default"
+    """The detector. default: two stages; fourier: the same with a window-free first stage; paper:
+    Algorithm 1; or one of an installed package, package.module:Name or file.py:Name. In short:
+    --detector."""
+    features: str = "auto"
+    """What is watched: frozen random features (auto), the network's embedding, both, the
+    paper's z (paper_z, auto in paper mode), or features of an installed package,
+    package.module:Name or file.py:Name. In short: --features."""
     context: bool = False
     """Also watch what tasks say besides their images: the names of their classes, as hashed
     character n-grams (in live programs, whatever TaskBatch.context holds)."""
@@ -61,6 +61,8 @@ class DetectionConfig:
     """Seed of the frozen filters, the Fourier frequencies and the permutations."""
 
     def __post_init__(self) -> None:
+        registry.check("detectors", self.mode)
+        registry.check("features", self.features, also=("auto",))
         if self.window and self.window < 3:
             raise UsageError(f"the detection window must be at least 3 batches, not {self.window}")
         if self.delta < 0:

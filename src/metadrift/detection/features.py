@@ -6,8 +6,10 @@ each dimension themselves.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from metadrift import registry
 from metadrift.detection.config import DetectionConfig
 from metadrift.detection.projection import Projection
 from metadrift.errors import MetadriftError, UsageError
@@ -26,29 +29,46 @@ _SIZE = 28  # larger images are averaged down towards this first: cost, and one 
 _FILTERS = 16
 
 
-class FeatureExtractor(Protocol):
-    """TaskBatch, and the learner's mean support embedding [T, D] where there is one -> [D]."""
+class FeatureExtractor(ABC):
+    """TaskBatch, and the learner's mean support embedding [T, D] where there is one -> [D].
 
-    @property
-    def uses_embedding(self) -> bool:
-        """True if it looks at the learner's embedding."""
+    Custom features inherit from it, are made with the settings of detection, and write
+    `__call__`. Several processes take the mean of their vectors.
+    """
 
-    def __call__(
-        self, tasks: TaskBatch, embedding: Tensor | None = None
-    ) -> NDArray[np.float64]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    uses_embedding: bool = False
+    """True if it looks at the learner's embedding."""
+
+    @abstractmethod
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        """The vector of the step."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027
+        """Go on where `state_dict` was called."""
 
 
-def make_features(config: DetectionConfig, example: ExampleKind) -> FeatureExtractor:
-    """The extractor that `config.features` names, for examples of this kind."""
+def make_features(
+    config: DetectionConfig, example: ExampleKind, options: Mapping[str, Any] | None = None
+) -> FeatureExtractor:
+    """The extractor that `config.features` names, for examples of this kind.
+
+    `options` are those of a plug-in.
+    """
     config = config.resolved()
     if config.context:
         if config.features == "paper_z":
             raise UsageError(
                 "the paper's z has no room for a context: leave --detection.context out"
             )
-        return WithContext(make_features(replace(config, context=False), example))
+        plain = replace(config, context=False)
+        return WithContext(make_features(plain, example, options))
+    if config.features not in registry.built_in("features"):
+        kind = registry.subclass("features", config.features, FeatureExtractor)
+        features: FeatureExtractor = registry.made(kind, config, options=options)
+        return features
     network = NetworkFeatures(config.feature_dim, config.seed)
     if config.features == "network":
         return network
@@ -60,7 +80,7 @@ def make_features(config: DetectionConfig, example: ExampleKind) -> FeatureExtra
     return BothFeatures(frozen, network) if config.features == "both" else frozen
 
 
-class FrozenFeatures:
+class FrozenFeatures(FeatureExtractor):
     """Mean support features of a small random network that never changes.
 
     They cannot drift while the learner trains. Two strided convolutions with random zero-mean
@@ -116,14 +136,8 @@ class FrozenFeatures:
         parts = [first.mean((0, 2, 3)), second.mean((0, 2, 3)), *_statistics(x)]
         return torch.cat(parts).double().numpy()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class MeanFeatures:
+class MeanFeatures(FeatureExtractor):
     """The mean of the support examples themselves: the frozen features of vectors and arrays.
 
     A mean longer than `dim` goes through a fixed random projection.
@@ -136,8 +150,6 @@ class MeanFeatures:
     array([1., 1., 1.])
     """
 
-    uses_embedding = False
-
     def __init__(self, dim: int = 64, seed: int = 0) -> None:
         self._shorten = _RandomProjection(dim, seed)
 
@@ -145,14 +157,8 @@ class MeanFeatures:
         support = tasks.support.detach().to("cpu", torch.float32)
         return self._shorten(support.flatten(0, 1).flatten(1).mean(0).double().numpy())
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class NetworkFeatures:
+class NetworkFeatures(FeatureExtractor):
     """The learner's own mean support embedding, averaged over tasks.
 
     An embedding longer than `dim` goes through a fixed random projection, so that a step's cost
@@ -167,14 +173,8 @@ class NetworkFeatures:
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
         return self._shorten(_mean_embedding(embedding))
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}  # the projection follows from the seed
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class BothFeatures:
+class BothFeatures(FeatureExtractor):
     """Frozen and network features side by side, of about the same length each."""
 
     uses_embedding = True
@@ -186,14 +186,8 @@ class BothFeatures:
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
         return np.concatenate([self.frozen(tasks), self.network(tasks, embedding)])
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class WithContext:
+class WithContext(FeatureExtractor):
     """Other features, and the mean of the tasks' contexts beside them."""
 
     def __init__(self, features: FeatureExtractor) -> None:
@@ -216,7 +210,7 @@ class WithContext:
         self.features.load_state_dict(state)
 
 
-class PaperFeatures:
+class PaperFeatures(FeatureExtractor):
     """The paper's projected space: z_t of the learner's mean support embedding o_t."""
 
     uses_embedding = True

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metadrift.detection.calibration import calibrated
-from metadrift.detection.config import DetectionConfig, Mode
+from metadrift.detection.config import DetectionConfig
 from metadrift.detection.detectors import LARGE, Change, ChangeDetector, PaperDetector
 from metadrift.detection.mmd import Array
 from metadrift.detection.projection import Projection
@@ -33,7 +33,7 @@ class Trace:
 def detect(
     vectors: Array,
     *,
-    mode: Mode = "default",
+    mode: str = "default",
     window: int = 50,
     false_alarm_every: float | None = None,
     seed: int = 0,
@@ -87,7 +87,7 @@ def detect(
 
 
 def fitted(
-    vectors: Array, mode: Mode, window: int, false_alarm_every: float | None, seed: int = 0
+    vectors: Array, mode: str, window: int, false_alarm_every: float | None, seed: int = 0
 ) -> DetectionConfig:
     """The settings for a stream: burn-in and forgetting in windows, thresholds from the rate."""
     if vectors.ndim != 2 or vectors.shape[1] < 1:

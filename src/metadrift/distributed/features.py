@@ -14,7 +14,7 @@ from metadrift.distributed.group import Group
 from metadrift.tasks import TaskBatch
 
 
-class SharedFeatures:
+class SharedFeatures(FeatureExtractor):
     """The features of all processes' tasks, the same numbers in every process.
 
     All extractors but the paper's are linear in the tasks, so the mean of their vectors is the

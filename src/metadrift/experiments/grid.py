@@ -34,7 +34,7 @@ from typing import Any
 
 from metadrift import registry
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.runs.config import RunConfig, to_toml
+from metadrift.runs.config import RunConfig, spelled_out, to_toml
 from metadrift.storage.files import plain
 from metadrift.storage.reading import parse_toml, read_toml
 from metadrift.storage.tables import did_you_mean, from_table
@@ -143,7 +143,7 @@ class Grid:
         )
 
     def _config(self, variant: str, learner: str, shots: int, seed: int) -> RunConfig:
-        table = merged(self.settings, self.variants[variant])
+        table = merged(spelled_out(self.settings), spelled_out(self.variants[variant]))
         table = merged(table, {"learner": learner, "shots": shots, "seed": seed})
         return from_table(RunConfig, table, f"variant {variant!r}")
 

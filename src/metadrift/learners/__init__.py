@@ -141,6 +141,7 @@ def _refuse_unfit(backbone: nn.Module, example: ExampleKind) -> None:
 def find_learner(name: str | type[MetaLearner]) -> type[MetaLearner]:
     """The class of a learner."""
     kind = registry.find("learners", name) if isinstance(name, str) else name
-    if not (isinstance(kind, type) and issubclass(kind, MetaLearner)):
-        raise UsageError(f"{name} is not a subclass of metadrift.learners.MetaLearner")
-    return kind
+    found: type[MetaLearner] = registry.checked(
+        kind, MetaLearner, name if isinstance(name, str) else None
+    )
+    return found

@@ -10,6 +10,9 @@ from textwrap import shorten
 import torch
 from torch import Tensor, nn
 
+from metadrift import registry
+from metadrift.detection import ChangeDetector
+from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.examples import ExampleKind, Pictures, as_kind, kind_of_table
 from metadrift.learners import MetaLearner, pick_device
@@ -17,11 +20,12 @@ from metadrift.learners.precision import PrecisionChoice, resolve_precision
 from metadrift.live import vectors
 from metadrift.live.classification import Classification, classify
 from metadrift.live.pictures import Queries, Support
-from metadrift.memory import Buffer
+from metadrift.memory import Buffer, Memory
 from metadrift.methods.base import Method, StepRecord
 from metadrift.methods.make import find_method
 from metadrift.methods.optimisation import make_optimizer
 from metadrift.methods.replaying import ReplayingMethod
+from metadrift.replay import ReplaySampler
 from metadrift.runs.build import build_learner, build_method
 from metadrift.runs.checkpoint import (
     DAMAGE,
@@ -31,6 +35,7 @@ from metadrift.runs.checkpoint import (
     save_checkpoint,
 )
 from metadrift.runs.config import STREAMS, RunConfig, from_toml, to_toml
+from metadrift.runs.plugins import HandedIn
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -75,6 +80,11 @@ class ContinualMetaLearner:
         `config`, and for a custom learner its own.
     config
         All other settings, as for a run: `RunConfig(detection=..., replay=..., learn=...)`.
+    detector, features, sampler
+        Other parts of the method, by name or as objects: a ChangeDetector, a FeatureExtractor, a
+        ReplaySampler. By default those of `config`.
+    memory_rule
+        What is kept, instead of the method's own rule: a name, or a class of Memory.
 
     Examples
     --------
@@ -106,13 +116,17 @@ class ContinualMetaLearner:
         device: str = "auto",
         precision: PrecisionChoice | None = None,
         config: RunConfig | None = None,
+        detector: str | ChangeDetector | None = None,
+        features: str | FeatureExtractor | None = None,
+        sampler: str | ReplaySampler | None = None,
+        memory_rule: str | type[Memory] | None = None,
     ) -> None:
-        config = config or RunConfig()
         if method in STREAMS:
             raise UsageError(
                 f"{method} training has all domains at hand, which a live stream has not; "
                 "`metadrift run` does it"
             )
+        config = _named(config or RunConfig(), detector, features, sampler, memory_rule)
         if (image_size is None) == (example is None):
             raise UsageError("say what the examples are: either image_size= or example=")
         if method == "balanced-oracle" or config.labels == "oracle":
@@ -156,8 +170,15 @@ class ContinualMetaLearner:
         if issubclass(kind, ReplayingMethod):
             dark = config.replay.dark > 0
             buffer = Buffer(memory, tasks_per_step, geometry, self.example, logits=dark)
+        given = HandedIn(
+            kind,
+            None if isinstance(detector, str) else detector,
+            None if isinstance(features, str) else features,
+            None if isinstance(memory_rule, str) else memory_rule,
+            None if isinstance(sampler, str) else sampler,
+        )
         self.method: Method = build_method(
-            self.config, self.learner, buffer, self.example, optimizer=self.optimizer, kind=kind
+            self.config, self.learner, buffer, self.example, optimizer=self.optimizer, given=given
         )
         self.steps = 0
 
@@ -225,11 +246,15 @@ class ContinualMetaLearner:
         backbone: str | nn.Module | None = None,
         optimizer: MakeOptimizer | None = None,
         device: str = "auto",
+        detector: ChangeDetector | None = None,
+        features: FeatureExtractor | None = None,
+        sampler: ReplaySampler | None = None,
+        memory_rule: type[Memory] | None = None,
     ) -> ContinualMetaLearner:
         """Go on where `save` was called, to the same numbers.
 
-        Pass a custom method, learner, backbone or optimiser again, made in the same way; its
-        weights and state then come from the file.
+        Pass a custom method, learner, backbone, optimiser or other part again, made in the same
+        way; its weights and state then come from the file.
         """
         saved = checkpoints(Path(path))
         if not saved:
@@ -253,6 +278,10 @@ class ContinualMetaLearner:
                 device=device,
                 precision=config.precision,
                 config=config,
+                detector=detector,
+                features=features,
+                sampler=sampler,
+                memory_rule=memory_rule,
             )
             model.method.load_state_dict(state["method"])
             model.steps = int(state["steps"])
@@ -274,9 +303,39 @@ def _refuse_other_than_tasks(tasks: TaskBatch) -> None:
         )
 
 
-def kind_name(method: str | type[Method]) -> str:
-    """How a method is called in the settings: a class by its module and name."""
-    return method if isinstance(method, str) else f"{method.__module__}:{method.__name__}"
+def kind_name(part: object) -> str:
+    """How a part is called in the settings: a class or an object by its module and name."""
+    if isinstance(part, str):
+        return part
+    kind = part if isinstance(part, type) else type(part)
+    return f"{kind.__module__}:{kind.__name__}"
+
+
+def _named(
+    config: RunConfig, detector: object, features: object, sampler: object, memory: object
+) -> RunConfig:
+    """The settings with the names of the parts that are not None."""
+    bases = {
+        "detector": (detector, ChangeDetector),
+        "features": (features, FeatureExtractor),
+        "sampler": (sampler, ReplaySampler),
+    }
+    for name, (part, base) in bases.items():
+        if part is not None and not isinstance(part, str | base):
+            raise UsageError(f"{name} must be a name or a {base.__name__}, not {part!r}")
+    if memory is not None and not isinstance(memory, str):
+        registry.checked(memory, Memory)
+    detection, replay = config.detection, config.replay
+    if detector is not None:
+        detection = replace(detection, mode=kind_name(detector))
+    if features is not None:
+        detection = replace(detection, features=kind_name(features))
+    if sampler is not None:
+        replay = replace(replay, sampler=kind_name(sampler))
+    rule = config.memory.rule if memory is None else kind_name(memory)
+    return replace(
+        config, detection=detection, replay=replay, memory=replace(config.memory, rule=rule)
+    )
 
 
 _KIND = "continual-meta-learner"

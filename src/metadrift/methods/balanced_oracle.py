@@ -13,6 +13,8 @@ from metadrift.replay import ReplaySampler, UniformReplay
 class BalancedOracle(M2D3PETS):
     """Every true domain has the same share of memory; replay is uniform."""
 
+    chooses_memory = False
+
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
         return M2D3Memory(parts.room(), parts.rng(Purpose.MEMORY), beta=0.0, kappa=1.0)

@@ -21,7 +21,7 @@ class MemoryConfig:
     """Stored task batches; by default the benchmark's number, shrunk by --scale."""
     rule: str | None = None
     """The memory to use instead of the method's own: reservoir, loss-aware, the name of an
-    installed plug-in, package.module:Name or file.py:Name."""
+    installed plug-in, package.module:Name or file.py:Name. In short: --memory."""
     mode: Literal["default", "learned", "paper"] = "default"
     """M2D3: quotas by difficulty, learned quotas (more for a domain that is being forgotten), or
     Algorithm 2 as the paper prints it."""
@@ -48,9 +48,10 @@ class ReplayConfig:
 
     batches: int = 1
     """Stored task batches replayed at each step."""
-    sampler: str = "pets"
-    """m2d3-pets only: draw by gradient norm (pets), uniformly (uniform), by learned proportions
-    (learned), or with the sampler of an installed plug-in, package.module:Name or file.py:Name."""
+    sampler: str | None = None
+    """The sampler to use instead of the method's own: by gradient norm (pets, which m2d3-pets has),
+    uniformly (uniform, which the others have), by learned proportions (learned), the name of an
+    installed plug-in, package.module:Name or file.py:Name. In short: --sampler."""
     weighted: bool = True
     """PETS: weigh each draw to keep the gradient unbiased; off is Algorithm 3 as printed."""
     refresh_every: int = 25
@@ -66,7 +67,8 @@ class ReplayConfig:
     classes that are not turned: --transform.turn 0 or --fresh off."""
 
     def __post_init__(self) -> None:
-        registry.check("samplers", self.sampler)
+        if self.sampler is not None:
+            registry.check("samplers", self.sampler)
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,9 @@ class BaselineConfig:
     """MER: how far the weights move towards the end of those steps (Reptile); 1 is all the way."""
 
 
+_WITHOUT_DOMAINS = ("reservoir", "gss", "agem", "mir", "mer", "loss-aware")
+
+
 def refuse_idle_optimizer(method: str, optim: OptimConfig) -> None:
     """Refuse settings of an optimiser that the method does not use."""
     if method == "mer" and optim != OptimConfig():
@@ -176,13 +181,18 @@ def refuse_idle_options(
     method: str, replay: ReplayConfig, fresh: Fresh, transform: TransformConfig
 ) -> None:
     """Refuse a replay option that would do nothing in this method, or not what it says."""
+    if replay.sampler in ("pets", "learned") and method in _WITHOUT_DOMAINS:
+        raise UsageError(
+            f"{method} has no latent domains, so --sampler {replay.sampler} would draw uniformly: "
+            "leave it out"
+        )
     asked = [name for name in ("dark", "balance") if getattr(replay, name)]
     for option in asked:
         if method in ("sequential", "joint", "independent"):
             why = "replays nothing"
         elif method in ("agem", "mer"):
             why = "has no replay term in its objective"
-        elif option == "balance" and method in ("reservoir", "gss", "mir", "loss-aware"):
+        elif option == "balance" and method in _WITHOUT_DOMAINS:
             why = "has no latent domains"
         else:
             continue

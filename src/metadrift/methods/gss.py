@@ -39,7 +39,7 @@ class GSS(ReplayingMethod):
 
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
-        if parts.memory.rule is not None:
+        if parts.memory_class not in (None, GSSMemory):
             return super().make_memory(parts)
         gate, compared = parts.baseline.gss_gate, parts.baseline.gss_compare
         return GSSMemory(parts.room(), parts.rng(Purpose.MEMORY), gate=gate, compared=compared)

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from metadrift import registry
 from metadrift.detection import ChangeDetector
 from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import UsageError
@@ -22,7 +21,7 @@ from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose
-from metadrift.replay import PETS, LearnedReplay, Replay, ReplaySampler
+from metadrift.replay import PETS, Replay, ReplaySampler
 from metadrift.tasks import TaskBatch
 
 _AT_ONCE = 2  # stored batches measured in one pass: no more memory than a training step takes
@@ -60,7 +59,7 @@ class M2D3PETS(ReplayingMethod):
 
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
-        if parts.memory.rule is not None:
+        if parts.memory_class not in (None, M2D3Memory):
             return super().make_memory(parts)
         keep, settings = parts.rng(Purpose.MEMORY), parts.memory
         return M2D3Memory(
@@ -69,14 +68,9 @@ class M2D3PETS(ReplayingMethod):
 
     @classmethod
     def make_sampler(cls, replay: ReplayConfig) -> ReplaySampler:
-        """PETS or learned proportions with their settings, or another sampler by name."""
+        """The method's own sampler, with its settings."""
         every, batches = replay.refresh_every, replay.refresh_batches
-        if replay.sampler == "pets":
-            return PETS(weighted=replay.weighted, every=every, batches=batches)
-        if replay.sampler == "learned":
-            return LearnedReplay(every=every, batches=batches)
-        made: ReplaySampler = registry.find("samplers", replay.sampler)()
-        return made
+        return PETS(weighted=replay.weighted, every=every, batches=batches)
 
     def __init__(
         self,

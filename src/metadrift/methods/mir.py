@@ -35,6 +35,7 @@ class MIR(ReplayingMethod):
     """
 
     many_processes = False
+    draws = False
     candidates: int
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from metadrift.detection import ChangeDetector
 from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner
-from metadrift.memory import Buffer
+from metadrift.memory import Buffer, Memory
 from metadrift.methods.config import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.randomness import Purpose, generator
 
@@ -35,6 +36,10 @@ class MethodParts:
         Given to methods that detect changes.
     options
         The method's own `Options`, if it has any.
+    memory_class
+        What is kept, instead of the method's own rule.
+    all_options
+        The options of all plug-ins, for parts that the method makes.
     """
 
     learner: MetaLearner
@@ -47,6 +52,8 @@ class MethodParts:
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
     options: Any = None
+    memory_class: type[Memory] | None = None
+    all_options: Mapping[str, Any] = field(default_factory=dict)
 
     def room(self) -> Buffer:
         """The buffer of a method with a memory."""

@@ -45,9 +45,13 @@ class ReplayingMethod(Method):
     """
 
     memory_rule: ClassVar[str] = "reservoir"
-    """Its memory, unless `--memory.rule` names another one."""
+    """The memory that it has unless `--memory` names another."""
     memory_kind: ClassVar[type] = Memory
-    """The class that its memory must have."""
+    """What its memory must at least be."""
+    chooses_memory: ClassVar[bool] = True
+    """True if `--memory` may name another memory."""
+    draws: ClassVar[bool] = True
+    """True if `--sampler` chooses what is replayed."""
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
@@ -67,12 +71,12 @@ class ReplayingMethod(Method):
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
         """The memory that the settings name, or the method's own."""
-        rule = parts.memory.rule or cls.memory_rule
-        kind = registry.find("memories", rule)
+        kind = parts.memory_class or registry.find("memories", cls.memory_rule)
         if not issubclass(kind, cls.memory_kind):
-            needed = cls.memory_kind.__name__
-            raise UsageError(f"{cls.__name__} needs a memory that is a {needed}, not {rule}")
-        made: Memory = kind(parts.room(), parts.rng(Purpose.MEMORY))
+            needed, given = cls.memory_kind.__name__, parts.memory.rule or kind.__name__
+            raise UsageError(f"{cls.__name__} needs a memory that is a {needed}, not {given}")
+        keep = parts.rng(Purpose.MEMORY)
+        made: Memory = registry.made(kind, parts.room(), keep, options=parts.all_options)
         return made
 
     def __init__(

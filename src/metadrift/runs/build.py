@@ -22,7 +22,6 @@ from metadrift.examples import ExampleKind
 from metadrift.learners import MetaLearner, find_learner, make_learner, pick_device
 from metadrift.learners.base import Precision
 from metadrift.learners.inner_loop import InnerLoopLearner
-from metadrift.learners.networks import find_backbone
 from metadrift.memory import Buffer
 from metadrift.methods.average import WeightAverage
 from metadrift.methods.base import Method
@@ -31,6 +30,12 @@ from metadrift.methods.optimisation import Schedule, make_optimizer
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.config import STREAMS, RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
+from metadrift.runs.plugins import (
+    HandedIn,
+    method_class,
+    plugin_classes,
+    refuse_idle_detection,
+)
 from metadrift.runs.stream_clock import StreamClock
 from metadrift.streams import Benchmark, JointStream, TaskStream, Truth, load_benchmark, open_packs
 from metadrift.tasks import TaskGeometry
@@ -98,11 +103,6 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     return Parts(benchmark, packs, stream, learner, method, buffer, truth, tests, clock)
 
 
-def method_class(config: RunConfig) -> type[Method]:
-    """The class of the run's method. For joint and independent training it is sequential."""
-    return find_method("sequential" if config.method in STREAMS else config.method)
-
-
 def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pack]) -> list[str]:
     """All domains, or with --split val those that have validation classes."""
     test = config.split == "test"
@@ -162,17 +162,20 @@ def build_method(
     clock: StreamClock | None = None,
     group: Group | None = None,
     steps: int | None = None,
-    kind: type[Method] | None = None,
+    given: HandedIn | None = None,
 ) -> Method:
     """The method of the settings, with a custom optimiser if one is given.
 
-    `steps` is the length of the stream, if known. `kind` is a class to use instead of the method
-    of the settings.
+    `steps` is the length of the stream, where it is known; the parts `given` go before those that
+    the settings name.
     """
     optimizer = optimizer or make_optimizer(config.optim, config.lr, learner.parameters())
     group = group or Group()
-    kind = kind or method_class(config)
-    registry.refuse_unknown_options(plug_ins(config, kind, type(learner)), config.options)
+    given = given or HandedIn()
+    kind = given.method or method_class(config)
+    classes = [*plugin_classes(config, given), type(learner)]
+    registry.refuse_unknown_options(classes, config.options)
+    refuse_idle_detection(kind, config.method, config.detection)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
     if config.oracle:
@@ -181,8 +184,8 @@ def build_method(
         features, detector = NoFeatures(), OracleDetector(truth.changes, clock)
     elif kind.detects:
         settings = config.detection.scaled(config.scale)
-        features = make_features(settings, example)
-        detector = make_detector(settings)
+        features = given.features or make_features(settings, example, config.options)
+        detector = given.detector or make_detector(settings, config.options)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)
     method = make_method(
@@ -199,6 +202,8 @@ def build_method(
         features=features,
         detector=detector,
         options=config.options,
+        memory_class=given.memory,
+        sampler=given.sampler,
     )
     method.group = group
     optim = config.optim
@@ -212,11 +217,6 @@ def build_method(
     if config.learn.average:
         method.average = WeightAverage(learner, config.learn.average)
     return method
-
-
-def plug_ins(config: RunConfig, method: type, learner: type) -> list[Any]:
-    """The parts of a run that may have options of their own."""
-    return [method, learner, *([find_backbone(config.backbone)] if config.backbone else [])]
 
 
 def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> None:

@@ -29,6 +29,15 @@ STREAMS = ("joint", "independent")
 """Names for --method that are streams: the upper bounds."""
 
 
+SHORT = {
+    "detector": ("detection", "mode"),
+    "features": ("detection", "features"),
+    "memory": ("memory", "rule"),
+    "sampler": ("replay", "sampler"),
+}
+"""Short names of the settings that name a part, and their places."""
+
+
 @dataclass(frozen=True)
 class LearnerConfig:
     """The meta-learner's settings."""
@@ -242,7 +251,24 @@ def from_toml(text: str, where: str = "config.toml") -> RunConfig:
 
 def from_table(table: dict[str, Any], where: str) -> RunConfig:
     """A configuration from a table of settings, checked setting by setting."""
-    return tables.from_table(RunConfig, table, where)
+    return tables.from_table(RunConfig, spelled_out(table), where)
+
+
+def spelled_out(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of settings with the short names of parts in their places.
+
+    Examples
+    --------
+    >>> spelled_out({"sampler": "uniform", "memory": "reservoir", "replay": {"batches": 2}})
+    {'replay': {'batches': 2, 'sampler': 'uniform'}, 'memory': {'rule': 'reservoir'}}
+    """
+    named = {key for key in SHORT if key in table and not isinstance(table[key], dict)}
+    found = {key: value for key, value in table.items() if key not in named}
+    for short in sorted(named):
+        group, name = SHORT[short]
+        others = found.get(group, {})
+        found[group] = {**others, name: table[short]} if isinstance(others, dict) else others
+    return found
 
 
 def load_config(path: Path) -> RunConfig:

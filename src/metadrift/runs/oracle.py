@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from metadrift.detection import Change, ChangeDetector
+from metadrift.detection.features import FeatureExtractor
 from metadrift.runs.stream_clock import StreamClock
 from metadrift.tasks import TaskBatch
 
@@ -45,16 +46,8 @@ class OracleDetector(ChangeDetector):
         self.step = int(state["step"])
 
 
-class NoFeatures:
+class NoFeatures(FeatureExtractor):
     """The oracle needs no features."""
-
-    uses_embedding = False
 
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
         return np.zeros(1)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass

@@ -16,6 +16,7 @@ from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, find_learner
 from metadrift.learners.networks import usual_backbone, usual_width
 from metadrift.runs.config import RunConfig
+from metadrift.runs.plugins import plugin_classes, whole_options
 from metadrift.streams import Benchmark
 
 CONFIG, BENCHMARK = "config.toml", "benchmark.toml"
@@ -40,15 +41,19 @@ def resolved(
         The benchmark at the run's scale. The run's folder holds it at this scale, so `scale`
         becomes 1 and all sizes are final.
     learner
-        The learner of these settings. Without it, defaults that depend on it stay unresolved.
+        The learner of these settings; without it what only a made learner or the code of a plug-in
+        knows stays open.
     """
     learn = config.learn
     if learn.inner_lr is None:
         learn = replace(learn, inner_lr=getattr(learner, "inner_lr", None))
-    backbone, kind = config.backbone, find_learner(config.learner)
-    if backbone is None and learner is not None:
-        backbone = usual_backbone(kind, learner.example)
-    filters = learn.filters or (backbone and usual_width(backbone, kind))
+    detection = config.detection.scaled(config.scale)
+    backbone, filters = config.backbone, learn.filters
+    if learner is not None or not registry.is_reference(config.learner):
+        kind = find_learner(config.learner)
+        if backbone is None and learner is not None:
+            backbone = usual_backbone(kind, learner.example)
+        filters = filters or (usual_width(backbone, kind) if backbone else None)
     return replace(
         config,
         method=registry.whole(config.method),
@@ -66,8 +71,18 @@ def resolved(
             rule=config.memory.rule and registry.whole(config.memory.rule),
         ),
         transform=config.transform.only_for(learner.example) if learner else config.transform,
-        replay=replace(config.replay, sampler=registry.whole(config.replay.sampler)),
-        detection=config.detection.scaled(config.scale),
+        replay=replace(
+            config.replay,
+            sampler=config.replay.sampler and registry.whole(config.replay.sampler),
+        ),
+        detection=replace(
+            detection,
+            mode=registry.whole(detection.mode),
+            features=registry.whole(detection.features),
+        ),
+        options=config.options
+        if learner is None
+        else whole_options(config, plugin_classes(config)),
     )
 
 
