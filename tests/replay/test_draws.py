@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from metadrift.replay import (
-    PETS,
-    LearnedReplay,
-    ReplaySampler,
-    UniformReplay,
-    candidates,
-    most_interfered,
-)
+from metadrift import registry
+from metadrift.replay import PETS, ReplaySampler, UniformReplay, candidates, most_interfered
 
-SAMPLERS = [UniformReplay(), PETS(), PETS(weighted=False), LearnedReplay()]
+SAMPLERS = [registry.find("samplers", name)() for name in registry.built_in("samplers")]
+SAMPLERS.append(PETS(weighted=False))
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
