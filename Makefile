@@ -71,13 +71,18 @@ clean:
 	rm -rf $(VENV) $(DOCS) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site
 
 # Outside the suite: a long stream, and many damaged files for every reader.
-.PHONY: soak fuzz
+.PHONY: soak fuzz torture
 
 soak: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py --steps 50000 --out .bench/soak
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py --steps 100000 --cycle --plugins --out .bench/soak
 
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_readers.py --cases 25000 --out .bench/fuzz
+
+# Some 400 hostile trials: kills, full disks, damaged and hostile files; about half an hour, as root, who
+# may mount small disks. It goes on where it was stopped, and puts its table into docs/reliability.md.
+torture: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture --docs docs/reliability.md
 
 # How many small wrong changes of the code the tests notice; some hours. It goes on where it was stopped.
 .PHONY: mutants

@@ -1,13 +1,14 @@
 """A long stream of small steps: does anything grow, slow down, leak or drift?
 
-    python benchmarks/soak.py --steps 50000 --out soak
+    python benchmarks/soak.py --steps 100000 --cycle --plugins --out soak
 
 The real loop trains m2d3-pets with a small ProtoNet on the built-in domains: five of them in the
 first tenth, the sixth for all the rest, so that one domain's statistic is kept for tens of
-thousands of steps. `--cycle` goes round through all six instead. Resident memory, seconds of CPU a
-step and open files are written down 500 times. A machine is not equally fast all the time, so the
-same forward and backward pass of a copy of the first weights is timed between the steps: a step is
-said in such passes. It fails (code 1) when
+thousands of steps. `--cycle` goes ten times round through all six instead, so that domains return.
+`--plugins` takes learner, memory and sampler from a file (benchmarks/soak_plugins.py), and calls a
+callback. Resident memory, seconds of CPU a step and open files are written down 500 times. A
+machine is not equally fast all the time, so the same forward and backward pass of a copy of the
+first weights is timed between the steps: a step is said in such passes. It fails (code 1) when
 
 - resident memory of the last tenth is more than 2 % away from that of the second tenth,
 - CPU time a step, in passes (median), is more than 2 % away,
@@ -26,17 +27,20 @@ import os
 import shutil
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from metadrift import registry
 from metadrift.data.synthetic.draw import BUILTIN
 from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_mmd
 from metadrift.detection.whitening import Whitening
 from metadrift.distributed.group import Group
 from metadrift.methods.m2d3_pets import M2D3PETS
+from metadrift.runs.callbacks import Callback
 from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.loop import _Run
 
@@ -68,6 +72,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--out", type=Path, default=Path("soak"))
     parser.add_argument("--cycle", action="store_true")
+    parser.add_argument("--plugins", action="store_true")
     parser.add_argument("--learner", choices=["protonet", "anil"], default="protonet")
     arguments = parser.parse_args()
     out: Path = arguments.out
@@ -86,7 +91,10 @@ def main() -> int:
         threads=1,
         learn=LearnerConfig(filters=4),
     )
-    run = _Run(config, out / "run", False, Group())
+    callback = Counting()
+    if arguments.plugins:
+        config = with_plugins(config)
+    run = _Run(config, out / "run", False, Group(), [callback] if arguments.plugins else [])
     samples, long = watch(run)
     run.finish()
     found = verdict(samples) | {
@@ -100,7 +108,8 @@ def main() -> int:
         "statistic_error": found["statistic_error"] <= 1e-9,
         "whole_stream_error": found["whole_stream_error"] <= 1e-9,
     }
-    result = {"steps": arguments.steps, "cycle": arguments.cycle, "learner": arguments.learner}
+    result = {"steps": arguments.steps, "cycle": arguments.cycle, "learner": config.learner}
+    result |= {"plugins": arguments.plugins, "lines_called_back": callback.lines}
     result |= {"found": found, "within": limits, "samples": [asdict(s) for s in samples]}
     (out / "soak.json").write_text(json.dumps(result, indent=1) + "\n")
     draw(samples, out / "soak.png")
@@ -108,6 +117,29 @@ def main() -> int:
         print(f"{name:20s} {value:12.3g}  {'' if limits.get(name, True) else 'TOO MUCH'}")
     print(out / "soak.json", out / "soak.png")
     return 0 if all(limits.values()) else 1
+
+
+class Counting(Callback):
+    """Counts the lines of metrics that it is shown."""
+
+    lines = 0
+
+    def on_step(self, line: Mapping[str, Any]) -> None:
+        self.lines += 1
+
+
+def with_plugins(config: RunConfig) -> RunConfig:
+    """Learner, memory and sampler from a user's file."""
+    file = Path(__file__).with_name("soak_plugins.py")
+    names = [f"{file}:{name}" for name in ("OurLearner", "OurMemory", "OurSampler")]
+    registry.allow(*names)
+    learner, memory, sampler = names
+    return replace(
+        config,
+        learner=learner,
+        memory=replace(config.memory, rule=memory),
+        replay=replace(config.replay, sampler=sampler),
+    )
 
 
 def write_benchmark(file: Path, steps: int, cycle: bool) -> Path:
@@ -133,8 +165,7 @@ def watch(run: _Run) -> tuple[list[Sample], Any]:
     kept: list[np.ndarray] = []
     mmd: list[TwoWindowMMD] = []
 
-    def seen(*arguments: Any) -> Any:
-        vector = features(*arguments)
+    def seen(vector: np.ndarray) -> None:
         early.append(vector.copy()) if len(early) < 6 * WINDOW else None
         if len(early) == 6 * WINDOW and not mmd:
             mmd.append(TwoWindowMMD(WINDOW, median_bandwidth(np.stack(early))))
@@ -142,7 +173,6 @@ def watch(run: _Run) -> tuple[list[Sample], Any]:
             mmd[0].update(vector)
             kept.append(vector.copy())
             del kept[: -2 * WINDOW]
-        return vector
 
     def sampled(stream: Any) -> None:
         nonlocal cpu, wall, passing
@@ -168,9 +198,23 @@ def watch(run: _Run) -> tuple[list[Sample], Any]:
         return abs(W - two_window_mmd(u, v, mmd[0].bandwidth))
 
     run._one_step = sampled  # type: ignore[method-assign]
-    run.parts.method.features = seen  # type: ignore[attr-defined]
-    seen.state_dict = features.state_dict  # type: ignore[attr-defined]
+    run.parts.method.features = Watched(features, seen)  # type: ignore[attr-defined]
     return samples, whole_stream_error
+
+
+class Watched:
+    """Features that show every vector to somebody else too."""
+
+    def __init__(self, features: Any, look: Callable[[np.ndarray], None]) -> None:
+        self._features, self._look = features, look
+
+    def __call__(self, *arguments: Any) -> np.ndarray:
+        vector: np.ndarray = self._features(*arguments)
+        self._look(vector)
+        return vector
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._features, name)
 
 
 class Reference:
@@ -192,11 +236,12 @@ def statistic_error(run: _Run) -> float:
     assert isinstance(run.parts.method, M2D3PETS)
     detector = run.parts.method.detector
     state = detector.state_dict()
-    if state["watch"] is None:
-        return float("nan")  # it is still learning what this domain looks like
-    white, B = Whitening.from_state(state["watch"]["white"]), int(state["watch"]["mmd"]["B"])
+    windows = state["windows"]
+    if windows is None:
+        return 0.0  # it is still learning what this domain looks like, and keeps no statistic
+    white, B = Whitening.from_state(windows["white"]), int(windows["mmd"]["B"])
     newest = white(np.asarray(state["history"])[-2 * B :])
-    W = two_window_mmd(newest[:B], newest[B:], float(state["watch"]["width"]))
+    W = two_window_mmd(newest[:B], newest[B:], float(windows["width"]))
     return abs(W - detector.statistic)
 
 

@@ -40,7 +40,7 @@ def assert_same_run(one, two):
     assert homes == [path.parent.relative_to(two) for path in two.rglob("summary.json")]
     for home in homes:
         first, second = (_numbers(folder / home) for folder in (one, two))
-        assert first == second
+        assert first == second, _first_difference(first, second)
         assert_same_state(one / home, two / home)
 
 
@@ -56,6 +56,15 @@ def _numbers(folder):
     summary = json.loads((folder / "summary.json").read_text())
     lines = read_lines(folder / "metrics.jsonl")
     return _without(summary, "timing"), [_without(line, "steps_per_s") for line in lines]
+
+
+def _first_difference(one, two):
+    """In words: outside of pytest an assertion shows nothing."""
+    summaries, lines = zip(one, two, strict=True)
+    other = {k: [s.get(k) for s in summaries] for k in summaries[0] | summaries[1]}
+    other = {k: pair for k, pair in other.items() if pair[0] != pair[1]}
+    apart = [pair for pair in zip(*lines, strict=False) if pair[0] != pair[1]]
+    return f"summaries: {other}; {[*map(len, lines)]} lines, first apart: {apart[:1]}"
 
 
 def _without(table, key):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 
 from metadrift import __version__, registry
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     except MetadriftError as error:
         if debug:
             raise
+        if error.shared and os.environ.get("RANK", "0") != "0":  # set by torchrun
+            return error.exit_code
         said = "\n".join(map(printable, str(error).splitlines()))
         print(f"{program}: {said}", file=sys.stderr)
         return error.exit_code
@@ -73,12 +76,24 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+    except (MemoryError, RuntimeError) as error:
+        if debug or not _lacks_memory(error):
+            raise
+        why = " ".join(str(error).splitlines()[:1])
+        print(f"{program}: there is not enough memory for this. {why}", file=sys.stderr)
+        return 1
     except OSError as error:
         if debug:
             raise
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {printable(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 1
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """True also for torch, which says it as a RuntimeError."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
 
 
 def _find(words: list[str]) -> tuple[str, list[str]]:

@@ -5,6 +5,8 @@ class MetadriftError(Exception):
     """Something outside the program is wrong: a file, a folder, an argument, the data."""
 
     exit_code = 1
+    shared = False
+    """True if every process of a run raises the same error; then only the leading one tells it."""
 
 
 class UsageError(MetadriftError):

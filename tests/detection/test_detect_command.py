@@ -236,6 +236,7 @@ def test_a_jump_to_the_largest_numbers_is_a_change(stream) -> None:
     z = stream(0, (300, 0.0), (200, 0.0))
     z[300:] = np.where(z[300:] < 0, -1e300, 1e300)
     assert detect(z, window=20).changes[0].started_at == 300
+    assert np.isfinite(detect(z, window=20, mode="paper").statistic[40:]).all()
     detector = TwoStageDetector(DetectionConfig(window=20))
     assert [change for row in z if (change := detector.update(row))]
 

@@ -65,6 +65,8 @@ class DetectionConfig:
         registry.check("features", self.features, also=("auto",))
         if self.window and self.window < 3:
             raise UsageError(f"the detection window must be at least 3 batches, not {self.window}")
+        if max(self.window, self.burn_in) > 10**9:
+            raise UsageError("the detection window and its burn-in may have at most 10^9 batches")
         if self.delta < 0:
             raise UsageError(f"delta must not be negative, it is {self.delta}")
         if self.mode != "paper" and (self.refractory or self.sqrt):

@@ -12,6 +12,8 @@ from metadrift.errors import MetadriftError
 
 Array = NDArray[np.float64]
 
+_ZERO = np.array(0.0)
+
 
 class TwoWindowMMD:
     """W^B_t of the paper: MMD^2 between the newest B vectors (V) and the B before them (U).
@@ -77,6 +79,7 @@ class TwoWindowMMD:
         np.divide(vector, self._width, out=y)
         question[-1] = half = -0.5 * y.dot(y)
         self._rows.dot(question, out=k)
+        np.minimum(k, _ZERO, out=k)  # rounding may lift it above, far above for huge numbers
         np.exp(k, out=k)
         place = self.seen % (2 * B)
         k[place - B] = 0.0

@@ -21,7 +21,7 @@ from torch import Tensor
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.randomness import Purpose, generator
 
-TIMEOUT = timedelta(seconds=50)  # an exchange within a step that takes longer has lost a process
+TIMEOUT = timedelta(seconds=25)  # an exchange within a step that takes longer has lost a process
 _PATIENCE = timedelta(minutes=30)  # for what may differ: start, checkpoints, evaluation
 
 

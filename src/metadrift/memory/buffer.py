@@ -158,7 +158,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], file: Path | None) -
         file.parent.mkdir(parents=True, exist_ok=True)
         with open_without_links(file, "w+b") as opened:
             return np.memmap(opened, dtype, mode="w+", shape=shape)
-    except (MemoryError, OSError) as error:
+    except (MemoryError, OSError, ValueError) as error:  # numpy refuses absurd sizes as values
         size = math.prod(shape) * dtype.itemsize / 1e9
         where = (
             "in memory; keep it in a file or lower its capacity" if file is None else f"at {file}"
