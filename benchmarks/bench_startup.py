@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bench_table import Row
-from metadrift.data.pack import FORMAT, open_pack
+from metadrift.data.pack import PictureDescription, open_pack
 from turns import in_turns, ratio
 
 HELP_S, OPEN_S, PACK_BYTES = 0.5, 0.05, 5_000_000_000
@@ -68,7 +68,7 @@ def _opening(rounds: int = 9) -> float:
             np.lib.format.write_array_header_1_0(file, shape)
             file.truncate(file.tell() + images * size * size * 3)
         meta = {
-            "format": FORMAT,
+            "format": PictureDescription.FORMAT,
             "name": "holes",
             "image_size": size,
             "channels": 3,

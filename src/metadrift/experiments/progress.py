@@ -79,7 +79,8 @@ def write_config(entry: Progress, folder: Path, threads: int) -> Path:
     if is_unused(home):
         config = replace(entry.config, threads=entry.cell.config.threads or threads)
         with folder_lock(home):
-            write_settings(home, config, entry.benchmark)
+            if is_unused(home):  # no other program has begun it meanwhile
+                write_settings(home, config, entry.benchmark)
     return home
 
 
@@ -93,7 +94,7 @@ def read_progress(entry: Progress, folder: Path) -> None:
 
 @contextmanager
 def as_interrupt(number: int) -> Iterator[None]:
-    """Within this context SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
+    """Within this context the signal raises KeyboardInterrupt, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
