@@ -97,7 +97,7 @@ def pack_from_dataset(
     >>> pairs = [(np.full(4, c + i, np.float32), f"class {c}") for i in range(3) for c in range(2)]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pack = pack_from_dataset(pairs, f"{folder}/small")
-    ...     print(len(pack.examples), pack.kind, pack.class_names)
+    ...     print(len(pack.examples), pack.kind, sorted(pack.class_names))
     6 float32 vectors of 4 ['class 0', 'class 1']
     """
     if class_names is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import over_seeds, paired_difference
+from metadrift.examples import kind_of_table
 from metadrift.experiments.grid import Cell, Grid
 from metadrift.runs.build import plan
 from metadrift.runs.config import mark_of
@@ -57,7 +58,9 @@ def _result_of(cell: Cell, file: Path) -> dict[str, Any]:
             benchmark = plan(cell.config)
         except MetadriftError:  # the benchmark's file is gone: nothing to compare with
             return summary
-        refuse_other_result(file.parent, resolved(cell.config, benchmark), benchmark)
+        example = kind_of_table(summary["example"]) if "example" in summary else None
+        now_resolved = resolved(cell.config, benchmark, example=example)
+        refuse_other_result(file.parent, now_resolved, benchmark)
     return summary
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from metadrift.learners.base import MetaLearner
 
 _WIDTHS = {"resnet12": 64, "mlp": 256}
+_MLP_SCALE = 20.0  # as far apart as unit vectors should be for a softmax over squared distances
 
 
 def usual_backbone(learner: type[MetaLearner], example: ExampleKind) -> str:
@@ -169,40 +170,43 @@ class _Residual(nn.Module):
 
 
 class MLP(nn.Module):
-    """A hidden layer with normalisation and ReLU, and a linear layer: for vectors and arrays.
+    """The example as a vector of length 1, plus what a hidden layer adds to it, times a number.
+
+    The hidden layer adds nothing at first. So a learner starts from distances by cosine, which suit
+    the features of other models, and goes on from there. No layer looks at other examples.
 
     Parameters
     ----------
     example
         What the examples are; arrays are read as one long vector.
     filters
-        The width of both layers, by default 256.
+        The width of the hidden layer, by default 256.
     generator
         Where the weights are drawn from.
 
     Examples
     --------
     >>> from metadrift.examples import Arrays
-    >>> net = MLP(Arrays((5, 4)), 8, torch.Generator().manual_seed(0))
-    >>> tuple(net(torch.zeros(3, 5, 4)).shape)
-    (3, 8)
+    >>> net = MLP(Arrays((2, 2)), 8, torch.Generator().manual_seed(0))
+    >>> net(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])).round().tolist()
+    [[12.0, 0.0, 0.0, 16.0]]
     """
 
     def __init__(self, example: ExampleKind, filters: int | None, generator: Generator) -> None:
         super().__init__()
-        width = filters or _WIDTHS["mlp"]
         shape = (3, *example.shape[1:]) if isinstance(example, Pictures) else example.shape
-        self.hidden = nn.Linear(math.prod(shape), width, bias=False)
-        self.norm = nn.BatchNorm1d(width)
-        self.out = nn.Linear(width, width)
-        nn.init.kaiming_normal_(self.hidden.weight, nonlinearity="relu", generator=generator)
-        nn.init.kaiming_normal_(self.out.weight, nonlinearity="linear", generator=generator)
-        nn.init.zeros_(self.out.bias)
+        size, width = math.prod(shape), filters or _WIDTHS["mlp"]
+        self.hidden = nn.Linear(size, width)
+        self.out = nn.Linear(width, size, bias=False)
+        self.log_scale = nn.Parameter(torch.tensor(math.log(_MLP_SCALE)))
+        nn.init.normal_(self.hidden.weight, std=(2 / size) ** 0.5, generator=generator)
+        nn.init.zeros_(self.hidden.bias)
+        nn.init.zeros_(self.out.weight)
 
     def forward(self, examples: Tensor) -> Tensor:
-        """[B, *example] to [B, D]."""
-        hidden = F.relu(self.norm(self.hidden(examples.flatten(1))))
-        found: Tensor = self.out(hidden)
+        """[B, *example] to [B, D], D the numbers of an example."""
+        x = F.normalize(examples.flatten(1), eps=1e-6)
+        found: Tensor = self.log_scale.exp() * (x + self.out(F.relu(self.hidden(x))))
         return found
 
 

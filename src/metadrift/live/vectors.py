@@ -1,30 +1,39 @@
-"""Vectors and arrays to classify: from Python."""
+"""Vectors and arrays to classify: from files and from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from metadrift.data.example_files import Columns, read_blocks
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.examples import ExampleKind
+from metadrift.examples import ExampleKind, FloatType
 from metadrift.live.pictures import Asked, Labelled
 
-Support = Mapping[str, Any]
-"""The examples of each class by its name: an array [n, *example] or one [*example]."""
+Support = str | Path | Mapping[str, Any]
+"""A file with labels, or the examples of each class by its name: [n, *example] or [*example]."""
 Queries = Any
-"""An array [m, *example] or one [*example]."""
+"""A file or several, or an array [m, *example] or one [*example]."""
 ONE = "row"
 
 
 def read_support(support: Support, kind: ExampleKind) -> Labelled:
     """The examples of at least two classes."""
+    if isinstance(support, str | Path):
+        rows, names = _file(Path(support), kind, labelled=True)
+        by_class: dict[str, Any] = {name: [] for name in names}
+        for row, name in zip(rows, names, strict=True):
+            by_class[name].append(row)
+        support = {name: np.stack(of_class) for name, of_class in by_class.items()}
     if not isinstance(support, Mapping):
         raise UsageError(
-            f"the support of {kind} is a mapping from class names to arrays, not {support!r}"
+            f"the support of {kind} is a file or a mapping from class names to arrays, not "
+            f"{type(support).__name__}"
         )
     blocks = [_examples(rows, kind, f"class {name!r}") for name, rows in support.items()]
     if len(blocks) < 2:
@@ -34,9 +43,27 @@ def read_support(support: Support, kind: ExampleKind) -> Labelled:
 
 
 def read_queries(queries: Queries, classes: Sequence[str], kind: ExampleKind) -> Asked:
-    """All queries, by the number of their row."""
-    rows = _examples(queries, kind, "the query")
-    return Asked([f"row {i}" for i in range(len(rows))], rows, [None] * len(rows), [])
+    """All queries, by the number of their row; a class that a file says is their truth."""
+    files = [queries] if isinstance(queries, str | Path) else queries
+    if not isinstance(files, list | tuple) or not all(isinstance(f, str | Path) for f in files):
+        rows = _examples(queries, kind, "the query")
+        return Asked([f"row {i}" for i in range(len(rows))], rows, [None] * len(rows), [])
+    names: list[str] = []
+    truth: list[str | None] = []
+    found = []
+    for file in files:
+        block, labels = _file(Path(file), kind, labelled=False)
+        where = "" if len(files) == 1 else f"{Path(file).name} "
+        names += [f"{where}row {i}" for i in range(len(block))]
+        truth += [one if one in classes else None for one in labels or [""] * len(block)]
+        found.append(_examples(block, kind, str(file)))
+    return Asked(names, torch.cat(found), truth, [])
+
+
+def _file(path: Path, kind: ExampleKind, labelled: bool) -> tuple[np.ndarray, list[str]]:
+    blocks = list(read_blocks(path, Columns(), cast(FloatType, kind.dtype), labelled))
+    rows = np.concatenate([block.examples for block in blocks])
+    return rows, [name for block in blocks for name in block.labels or ()]
 
 
 def _examples(rows: Any, kind: ExampleKind, where: str) -> Tensor:
@@ -54,6 +81,8 @@ def _examples(rows: Any, kind: ExampleKind, where: str) -> Tensor:
             f"{where} has the shape {list(array.shape)}; the learner knows {kind}, so it must be "
             f"[n, {', '.join(map(str, kind.shape))}]"
         )
-    if not np.isfinite(array).all():
-        raise MetadriftError(f"{where} holds a number that is NaN or infinite")
-    return torch.from_numpy(np.ascontiguousarray(array.astype(kind.dtype)))
+    with np.errstate(over="ignore"):
+        made = array.astype(kind.dtype)
+    if not np.isfinite(made).all():
+        raise MetadriftError(f"{where} holds a number that is not finite in {kind.dtype}")
+    return torch.from_numpy(np.ascontiguousarray(made))

@@ -83,7 +83,7 @@ class TransformConfig:
     turn: float = 0.75
     """Turn this share of the classes by a quarter, a half or three quarters of a circle: a turned
     class is one more class. 0.75 has all four directions equally often."""
-    span: float = 0.5
+    span: float = 0.0
     """Vectors: noise along the differences within a class, of this share of the class's spread."""
     mix: float = 0.0
     """Vectors: move every example up to this part of the way towards another one of its class."""

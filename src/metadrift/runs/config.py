@@ -218,7 +218,7 @@ def describe_fresh(fresh: Fresh, transform: TransformConfig) -> str:
 
     Examples
     --------
-    >>> describe_fresh("all", TransformConfig(span=0))
+    >>> describe_fresh("all", TransformConfig())
     'arriving and replayed, images shifted by up to 0.107, 0.75 of the classes turned'
     >>> describe_fresh("replay", TransformConfig(shift=0, turn=0, span=0.5))
     'replayed only, noise of 0.5 of the spread of a class'

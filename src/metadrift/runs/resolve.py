@@ -13,6 +13,7 @@ import torch
 
 from metadrift import registry
 from metadrift.errors import MetadriftError
+from metadrift.examples import ExampleKind
 from metadrift.learners import MetaLearner, find_learner
 from metadrift.learners.networks import usual_backbone, usual_width
 from metadrift.runs.config import RunConfig
@@ -29,7 +30,10 @@ _ELSEWHERE = ("benchmark", "scale", "data")  # the benchmark's own entries hold 
 
 
 def resolved(
-    config: RunConfig, benchmark: Benchmark, learner: MetaLearner | None = None
+    config: RunConfig,
+    benchmark: Benchmark,
+    learner: MetaLearner | None = None,
+    example: ExampleKind | None = None,
 ) -> RunConfig:
     """The same run with every default replaced by its value, as its folder holds it.
 
@@ -43,16 +47,19 @@ def resolved(
     learner
         The learner of these settings; without it what only a made learner or the code of a plug-in
         knows stays open.
+    example
+        What the examples are, where there is no learner that says it.
     """
     learn = config.learn
     if learn.inner_lr is None:
         learn = replace(learn, inner_lr=getattr(learner, "inner_lr", None))
     detection = config.detection.scaled(config.scale)
+    example = learner.example if learner is not None else example
     backbone, filters = config.backbone, learn.filters
     if learner is not None or not registry.is_reference(config.learner):
         kind = find_learner(config.learner)
-        if backbone is None and learner is not None:
-            backbone = usual_backbone(kind, learner.example)
+        if backbone is None and example is not None:
+            backbone = usual_backbone(kind, example)
         filters = filters or (usual_width(backbone, kind) if backbone else None)
     return replace(
         config,
@@ -70,7 +77,7 @@ def resolved(
             capacity=config.memory.capacity or benchmark.memory,
             rule=config.memory.rule and registry.whole(config.memory.rule),
         ),
-        transform=config.transform.only_for(learner.example) if learner else config.transform,
+        transform=config.transform.only_for(example) if example else config.transform,
         replay=replace(
             config.replay,
             sampler=config.replay.sampler and registry.whole(config.replay.sampler),
