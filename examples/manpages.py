@@ -113,9 +113,8 @@ def main() -> None:
             f"steps = {steps}",
             f'pack = "{language}"',
         ]
-        print(
-            f"{language}: {len(pages)} pages ({train} to train on), {len(pack.examples)} paragraphs"
-        )
+        size = f"{train} of {len(pages)} pages to train on, {len(pack.examples)} paragraphs"
+        print(f"{language}: {size}")
     (arguments.out / "manpages.toml").write_text("\n".join(lines) + "\n")
 
 

@@ -72,8 +72,8 @@ def choose_data(run: RunSettings, stand_ins: bool = False) -> tuple[str, str]:
     folder = data_folder(run.data)
     lacking = [name for name in real.domains if not (folder / name).is_dir()]
     if twin not in benchmark_names() or not (stand_ins or lacking):
-        kind = next(iter(open_packs(real, run.data).values())).kind
-        return run.benchmark, f"data: the packs in {folder}, {kind}"
+        size = next(iter(open_packs(real, run.data).values())).image_size
+        return run.benchmark, f"data: the packs in {folder} at {size} px"
     if lacking and run.data is not None and not stand_ins:
         raise MetadriftError(
             f"there is no pack {', '.join(lacking)} in {folder}; `metadrift data import` makes "
