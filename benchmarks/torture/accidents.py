@@ -50,7 +50,6 @@ def _two_resumes(work: Workshop, place: Path, rng: random.Random) -> str:
     run, config = _stopped(work, place)
     work.whole(config)
     (place / "other").mkdir()
-    second = Driver(place / "other", work.config)
     ends: dict[str, tuple[int, str]] = {}
 
     def go(name: str, driver: Driver, folder: Path) -> None:
@@ -58,13 +57,12 @@ def _two_resumes(work: Workshop, place: Path, rng: random.Random) -> str:
 
     both = [
         threading.Thread(target=go, args=("one", work.driver, place)),
-        threading.Thread(target=go, args=("two", second, place / "other")),
+        threading.Thread(target=go, args=("two", work.second, place / "other")),
     ]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
-    second.close()
     expect(set(ends) == {"one", "two"}, f"one hung: {ends}")
     for code, said in ends.values():
         refuse_traceback(code, said)

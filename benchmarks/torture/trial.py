@@ -58,9 +58,20 @@ class Workshop:
         self._whole: dict[str, Path] = {}
         (home / "driver").mkdir()
         self.driver = Driver(home / "driver", self.config)
+        self._second: Driver | None = None
+
+    @property
+    def second(self) -> Driver:
+        """Another process that runs commands at the same time."""
+        if self._second is None:
+            (self.home / "second").mkdir()
+            self._second = Driver(self.home / "second", self.config)
+        return self._second
 
     def close(self) -> None:
         self.driver.close()
+        if self._second is not None:
+            self._second.close()
 
     def call(
         self, place: Path, *words: Any, sabotage: list[Any] | None = None, limit: float = LIMIT

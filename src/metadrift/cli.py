@@ -12,7 +12,7 @@ import os
 import sys
 
 from metadrift import __version__, registry
-from metadrift.errors import MetadriftError, UsageError
+from metadrift.errors import LostProcessError, MetadriftError, UsageError
 from metadrift.storage.terminal import printable
 
 COMMANDS = {
@@ -64,6 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
             return error.exit_code
         said = "\n".join(map(printable, str(error).splitlines()))
         print(f"{program}: {said}", file=sys.stderr)
+        if isinstance(error, LostProcessError):
+            sys.stderr.flush()
+            os._exit(error.exit_code)  # closing the connections in order would take long
         return error.exit_code
     except UnicodeEncodeError as error:
         if debug:

@@ -9,6 +9,10 @@ class MetadriftError(Exception):
     """True if every process of a run raises the same error; then only the leading one tells it."""
 
 
+class LostProcessError(MetadriftError):
+    """Another process of the run is gone; what is shared with it cannot be closed in order."""
+
+
 class UsageError(MetadriftError):
     """The command or the call was wrong; nothing was tried."""
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from metadrift import registry
+from metadrift.cli import main
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
-from metadrift.runs.config import RunConfig
+from metadrift.runs.config import RunConfig, to_toml
 from metadrift.runs.loop import _Run, start
 from metadrift.runs.record import read_lines
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -101,6 +102,17 @@ def test_a_learning_rate_far_too_high_ends_in_a_sentence(learner, lr, config, tm
     with pytest.raises(MetadriftError, match=r"became (-?inf|nan) at step \d with learning rate"):
         start(config, tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
+def test_of_several_processes_the_leading_one_tells_about_nan(
+    rank, lines, config, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("RANK", rank)  # as torchrun does
+    (tmp_path / "c.toml").write_text(to_toml(replace(config, lr=1e30)))
+    words = ["run", "--config", str(tmp_path / "c.toml"), "--out", str(tmp_path), "--name", "run"]
+    assert main([*words, "--json"]) == 1
+    assert len(capsys.readouterr().err.strip().splitlines()) == lines
 
 
 @pytest.mark.parametrize("lr", [0.0, -1.0, math.nan, math.inf, 1e38])

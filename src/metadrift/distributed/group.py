@@ -18,10 +18,10 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from metadrift.errors import MetadriftError, UsageError
+from metadrift.errors import LostProcessError, UsageError
 from metadrift.randomness import Purpose, generator
 
-TIMEOUT = timedelta(seconds=25)  # an exchange within a step that takes longer has lost a process
+TIMEOUT = timedelta(seconds=15)  # an exchange within a step that takes longer has lost a process
 _PATIENCE = timedelta(minutes=30)  # for what may differ: start, checkpoints, evaluation
 
 
@@ -133,7 +133,7 @@ class Processes(Group):
         try:
             dist.all_reduce(tensor, group=among)
         except RuntimeError as error:
-            raise MetadriftError(
+            raise LostProcessError(
                 f"process {self.rank} of {self.size} (they count from 0) has lost the others: "
                 f"{str(error).splitlines()[0]}. The run ends in all processes; `metadrift resume` "
                 "goes on from its last checkpoint, on as many processes as you like."
