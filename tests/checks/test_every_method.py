@@ -1,20 +1,16 @@
-"""What any method must do, whatever its rule. A new one is checked by its name in the registry."""
+"""What a method must do in this package, besides what `metadrift.checks` asks of any method."""
 
-import gc
-import math
 from itertools import islice
-from types import FunctionType, ModuleType
 
 import pytest
 import torch
 
 from metadrift import registry
-from metadrift.data.pack import Pack
+from metadrift.checks import leaks
 from metadrift.errors import UsageError
 from metadrift.methods import (
     BaselineConfig,
     MemoryConfig,
-    NonFiniteError,
     ReplayConfig,
     ReplayingMethod,
     TransformConfig,
@@ -23,7 +19,6 @@ from metadrift.replay import Shift, Turn
 from metadrift.runs.build import build
 from metadrift.runs.config import STREAMS, LearnerConfig, RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
-from metadrift.streams import Benchmark, TaskStream, Truth
 
 METHODS = registry.built_in("methods")
 
@@ -61,45 +56,6 @@ def test_wider_tasks_change_what_it_learns(name, build_method, batches):
     for one, other in zip(islice(batches(5), 4), islice(batches(5), 4), strict=True):
         assert wide.step(other).loss > narrow.step(one).loss
     assert not torch.equal(narrow.parameters()[0], wide.parameters()[0])
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_its_state_is_a_copy(name, build_method, batches):
-    method, stream = build_method(name), batches(2)
-    for tasks in islice(stream, 12):
-        method.step(tasks)
-    state = method.state_dict()
-    kept = {key: value.clone() for key, value in state["learner"].items()}
-    for tasks in islice(stream, 5):
-        method.step(tasks)
-    assert all(torch.equal(kept[key], state["learner"][key]) for key in kept)
-    now = method.learner.state_dict()
-    assert not any(torch.equal(kept[key], now[key]) for key in kept if key.endswith("weight"))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_loss_that_is_not_finite_never_reaches_the_weights(name, build_method, batches):
-    method, stream = build_method(name), batches(3)
-    for tasks in islice(stream, 8):
-        method.step(tasks)
-    parameter = method.parameters()[0]
-    with torch.no_grad():
-        parameter[0] = math.nan
-    before = [p.detach().clone() for p in method.parameters()]
-    with pytest.raises(NonFiniteError, match="nan"):
-        method.step(next(stream))
-    for a, b in zip(before, method.parameters(), strict=True):
-        assert torch.equal(a.nan_to_num(7), b.nan_to_num(7))
-
-
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "sequential"])
-def test_the_memory_never_exceeds_its_capacity(name, build_method, batches):
-    method = build_method(name, capacity=4)
-    for tasks in islice(batches(4), 20):
-        method.step(tasks)
-    assert isinstance(method, ReplayingMethod)
-    assert len(method.memory) == 4
-    assert len(set(method.memory.step.tolist())) == 4
 
 
 # Each option on, and the settings without it.
@@ -214,30 +170,6 @@ def test_dark_replay_is_refused_where_classes_are_turned(build_method):
             build_method("reservoir", replay=ReplayConfig(dark=0.1), fresh=fresh)
 
 
-def reached(thing):
-    """Everything that can be reached from a thing: attributes, elements, closures, bound objects.
-
-    Classes and modules are left out, and so are the globals of a function: they are the program.
-    """
-    seen, front = {}, [thing]
-    while front:
-        thing = front.pop()
-        if id(thing) in seen or isinstance(thing, type | ModuleType):
-            continue
-        seen[id(thing)] = thing
-        if isinstance(thing, FunctionType):
-            front += [*(thing.__closure__ or ()), *(thing.__defaults__ or ())]
-        else:
-            front += gc.get_referents(thing)
-    return seen.values()
-
-
-def leaks(parts):
-    """What knows the true domains, and can be reached from a run's method."""
-    knowing = Truth | TaskStream | Pack | Benchmark
-    return [thing for thing in reached(parts.method) if isinstance(thing, knowing)]
-
-
 @pytest.mark.parametrize("name", [*(m for m in METHODS if m != "balanced-oracle"), "joint"])
 def test_no_method_of_a_run_can_reach_the_truth(name, tiny_benchmark, tmp_path):
     settings = RunConfig(
@@ -246,12 +178,12 @@ def test_no_method_of_a_run_can_reach_the_truth(name, tiny_benchmark, tmp_path):
     parts = build(settings, tmp_path)
     for _ in range(5):
         parts.method.step(next(parts.stream))
-    assert leaks(parts) == []
+    assert leaks(parts.method) == []
 
 
 def test_the_way_to_the_truth_would_be_found(tiny_benchmark, tmp_path):
     settings = RunConfig(str(tiny_benchmark), ways=3, queries=2, learn=LearnerConfig(4))
     parts = build(settings, tmp_path)
-    assert leaks(parts) == []
+    assert leaks(parts.method) == []
     parts.method.sampler.choose = lambda *given: parts.truth.changes
-    assert leaks(parts)
+    assert leaks(parts.method)

@@ -32,9 +32,12 @@ _FILTERS = 16
 class FeatureExtractor(ABC):
     """TaskBatch, and the learner's mean support embedding [T, D] where there is one -> [D].
 
-    Custom features inherit from it, are made with the settings of detection, and write
-    `__call__`. Several processes take the mean of their vectors.
+    Custom features inherit from it and write `__call__`. Several processes take the mean of their
+    vectors.
     """
+
+    def __init__(self, config: DetectionConfig | None = None) -> None:  # noqa: B027
+        """Custom features are made with the settings of detection."""
 
     uses_embedding: bool = False
     """True if it looks at the learner's embedding."""

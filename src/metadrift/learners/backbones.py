@@ -84,7 +84,7 @@ def blocks_for(image_size: int, most: int) -> int:
 
 def linear_head(inputs: int, ways: int, generator: Generator) -> nn.Linear:
     """A linear layer near zero, so that the first inner step depends on the support only."""
-    head = nn.Linear(inputs, ways)
+    head = nn.utils.skip_init(nn.Linear, inputs, ways)  # which would draw from the global generator
     nn.init.normal_(head.weight, std=0.01, generator=generator)
     nn.init.zeros_(head.bias)
     return head

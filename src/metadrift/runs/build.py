@@ -59,9 +59,14 @@ class Parts:
     """Turns the steps that the method counts into those of the stream."""
 
 
-def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
-    """Make the parts. Generates the built-in domains if they do not exist yet."""
-    group = group or Group()
+def build(
+    config: RunConfig, folder: Path, group: Group | None = None, given: HandedIn | None = None
+) -> Parts:
+    """Make the parts. Generates the built-in domains if they do not exist yet.
+
+    The parts `given` are used instead of those that the settings name.
+    """
+    group, given = group or Group(), given or HandedIn()
     benchmark = plan(config, group)
     packs = open_packs(benchmark, config.data, config.size)
     geometry = TaskGeometry(config.ways, config.shots, config.queries)
@@ -74,7 +79,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
     device = pick_device(config.device)
     learner = build_learner(config, stream.kind).to(device)
     buffer = None
-    if issubclass(method_class(config), ReplayingMethod):
+    if issubclass(given.method or method_class(config), ReplayingMethod):
         # Each of n processes stores 1/n of every batch.
         capacity = config.memory.capacity or benchmark.memory
         buffer = Buffer(
@@ -95,6 +100,7 @@ def build(config: RunConfig, folder: Path, group: Group | None = None) -> Parts:
         clock=clock,
         group=group,
         steps=len(stream),
+        given=given,
     )
     tests = {
         name: TaskSampler(packs[name], config.split, geometry, stream.kind)
