@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Generator, Tensor, nn
 
 from metadrift.errors import UsageError
@@ -84,7 +85,9 @@ def blocks_for(image_size: int, most: int) -> int:
 
 def linear_head(inputs: int, ways: int, generator: Generator) -> nn.Linear:
     """A linear layer near zero, so that the first inner step depends on the support only."""
-    head = nn.utils.skip_init(nn.Linear, inputs, ways)  # which would draw from the global generator
+    with torch.device("meta"):  # on a device, Linear would draw from the global generator
+        head = nn.Linear(inputs, ways)
+    head.to_empty(device="cpu")
     nn.init.normal_(head.weight, std=0.01, generator=generator)
     nn.init.zeros_(head.bias)
     return head
