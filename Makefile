@@ -70,6 +70,20 @@ $(LOWEST)/.installed: pyproject.toml constraints.txt
 clean:
 	rm -rf $(VENV) $(DOCS) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site
 
+# Outside the suite: sdist and wheel, each installed into an empty environment, with a small demo.
+.PHONY: package
+
+package:
+	PYTHON=$(PYTHON) .ci/package
+
+# The numbers of README and tutorial, and the pictures, from commands that are run anew; half an hour.
+.PHONY: pages
+
+pages: setup
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/refresh_pages.py README.md docs/tutorial.md docs/gallery.md
+	$(BIN)/metadrift demo
+	$(BIN)/python docs/make_pictures.py runs/demo-0.05
+
 # Outside the suite: a long stream, and many damaged files for every reader.
 .PHONY: soak fuzz torture
 

@@ -20,26 +20,12 @@ from metadrift.cli import main
 from metadrift.experiments.grid import parse_grid
 from metadrift.runs.config import from_table
 from metadrift.streams import load_benchmark
+from page_blocks import DRIVER, smaller, steps_of
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = {"python", "bash", "toml", "json", "text"}
 OTHER_PROGRAMS = {"cd", "done", "for", "git", "grep", "mkdir", "pip", "ray", "sed"}
 OTHER_PROGRAMS |= {"tensorboard", "unzip"}
-
-# Runs the steps of a page in one process, in order, with a mark before the output of each.
-DRIVER = r"""
-import json, pathlib, subprocess, sys
-names = {"__name__": "__main__"}
-for kind, text, line, page in json.load(sys.stdin):
-    print("\x1e", end="", flush=True)
-    if kind == "bash":
-        subprocess.run(["bash", "-euc", text], check=True, stdin=subprocess.DEVNULL)
-    elif kind == "python":
-        exec(compile("\n" * line + text, page, "exec"), names)
-    else:
-        pathlib.Path(kind).write_text(text)
-    sys.stdout.flush()
-"""
 
 
 def test_every_block_says_its_language(page, blocks):
@@ -48,11 +34,13 @@ def test_every_block_says_its_language(page, blocks):
 
 
 def test_the_blocks_of_a_page_run_in_order(page, blocks, tmp_path):
-    steps = [b for b in blocks if b.file or b.language == "python" or b.runs]
-    steps = [b for b in steps if b.language != "text"]
+    steps = steps_of(blocks)
     if not any(b.language in ("python", "bash") and not b.hidden for b in steps):
         pytest.skip("nothing to run on this page")
     words = [(b.file or b.language, b.text, b.line, page) for b in steps]
+    for old, new in smaller((ROOT / page).read_text(encoding="utf-8")):
+        assert any(old in text for _, text, _, _ in words), f"{page}: no block has {old}"
+        words = [(kind, text.replace(old, new), *rest) for kind, text, *rest in words]
     env = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "METADRIFT_DATA": str(tmp_path / "data"),

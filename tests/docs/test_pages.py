@@ -29,6 +29,23 @@ def test_every_page_is_in_the_navigation(page):
         assert re.search(rf"[ :-] {page.removeprefix('docs/')}$", nav, re.MULTILINE), page
 
 
+# Of the changes, the results (written by docs/make_results.py) and the rooms' references.
+OTHER_ENDS = r"docs/(changes|results|reference/\w+)\.md"
+
+
+def test_every_page_begins_with_what_it_is_for_and_ends_with_where_to_go(page):
+    if not page.startswith("docs/") or re.fullmatch(OTHER_ENDS, page):
+        pytest.skip("a page of another kind")
+    text = re.sub(r"<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    title, first = re.split(r"\n\n+", text)[:2]
+    assert title.startswith("# "), page
+    assert re.match(r"(?!```)[A-Za-z`*]", first.strip()), f"{page} should begin with a sentence"
+    end = text.rstrip().split("\n\n")[-1]
+    next_section = "\n## Next\n" in text and "\n## " not in text.split("\n## Next\n")[1]
+    assert end.startswith("**Next:**") or next_section, f"{page} should end with what comes next"
+    assert "](" in end, page
+
+
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_the_two_commands_of_the_readme_exist(target):
     assert f"make {target}" in README

@@ -10,6 +10,7 @@ import pytest
 
 from metadrift.cli import main
 from metadrift.commands.compare import print_result
+from metadrift.commands.demo import tell
 
 MISTAKES = """
 import numpy as np, torch
@@ -79,7 +80,7 @@ def test_a_hole_in_a_csv_is_named_by_its_step(tmp_path, capsys):
     np.savetxt(tmp_path / "holes.csv", vectors, delimiter=",")
     assert main(["detect", str(tmp_path / "holes.csv")]) == 1
     said = capsys.readouterr().err
-    assert "the vector of step 50 holds NaN or infinity (the first step is 0)" in said
+    assert "step 50 holds NaN or infinity" in said
     assert "loss" not in said
 
 
@@ -127,3 +128,20 @@ def test_a_comparison_fits_into_a_terminal_of_80_columns(capsys):
     assert table[0].strip() == "mine, protonet, 5-shot"
     assert "+2.1 [+1.0, +3.2]" in table[5]
     assert max(map(len, table)) <= 80
+
+
+def test_the_demo_tells_accuracy_memory_changes_and_the_paired_difference(capsys):
+    names = ("silhouettes", "creatures", "textures", "badges")
+    row = {"per_domain": {name: {"mean": 0.5} for name in names}, "shares": None}
+    held = {**row, "shares": dict.fromkeys(names, 0.25)}
+    found = {"true_changes": 9, "detected": 8, "false_alarms": 1}
+    paired = {"to": "reservoir", "mean": -0.004, "t95": [-0.02, 0.012], "seeds": 3}
+    ours = {**held, "variant": "m2d3-pets", "detection": found, "difference": paired}
+    rows = [{**row, "variant": "sequential"}, {**held, "variant": "reservoir"}, ours]
+    tell({"rows": rows, "seeds": [0, 1, 2]}, 0.05)
+    said = capsys.readouterr().out
+    assert "│ silhouettes │   120 │ 50.0       │ 50.0      │ 50.0      │" in said
+    assert "share of the memory of 8 batches, %" in said
+    assert "m2d3-pets found 8 of 9 changes, with 1 false alarms" in said
+    # Whatever it is, and also if it is not in favour of the method.
+    assert "m2d3-pets minus reservoir, in points: -0.4 [-2.0, +1.2], paired over 3 seeds" in said
