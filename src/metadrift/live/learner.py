@@ -237,6 +237,50 @@ class ContinualMetaLearner:
         return Path(path)
 
     @classmethod
+    def from_run(
+        cls,
+        run: str | Path,
+        *,
+        checkpoint: int | None = None,
+        method: type[Method] | None = None,
+        backbone: str | nn.Module | None = None,
+        device: str = "auto",
+    ) -> ContinualMetaLearner:
+        """Go on live where a run of the command line ended: weights, memory, detector, optimiser.
+
+        It starts from the run's last checkpoint, or from that of a given step. The next batch has
+        as many tasks as a step of the run. A learning rate that the run let fall to 0 stays there.
+
+        Pass a custom method or backbone of the run again. Other code of yours is named by
+        `metadrift.registry.allow`.
+        """
+        from metadrift.live.model import run_state
+
+        path, config, benchmark, example, state = run_state(Path(run), checkpoint)
+        try:
+            model = cls(
+                config.method if method is None else method,
+                config.learner,
+                geometry=TaskGeometry(config.ways, config.shots, config.queries),
+                example=example,
+                tasks_per_step=benchmark.tasks_per_step,
+                memory=config.memory.capacity or benchmark.memory,
+                backbone=backbone,
+                lr=config.lr,
+                seed=config.seed,
+                device=device,
+                config=config,
+            )
+            model.method.load_state_dict(state["method"])
+            model.steps = int(state["step"])
+        except DAMAGE as error:
+            raise MetadriftError(
+                f"{path} does not fit the settings of {run}: "
+                f"{shorten(str(error) or type(error).__name__, 160)}"
+            ) from None
+        return model
+
+    @classmethod
     def load(
         cls,
         path: str | Path,

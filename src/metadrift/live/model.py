@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from torch import nn
 
+from metadrift.distributed.group import Group
+from metadrift.distributed.shards import my_memory
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.examples import ExampleKind, Pictures, common_kind, kind_of_table
 from metadrift.learners import MetaLearner, pick_device
@@ -17,11 +19,12 @@ from metadrift.live.classification import Classification, classify
 from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
 from metadrift.methods.average import evaluated_weights
+from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
 from metadrift.runs.config import RunConfig, load_config
 from metadrift.storage.reading import read_json
-from metadrift.streams import open_packs
+from metadrift.streams import Benchmark, open_packs
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,29 @@ def load(
         what = shorten(str(error), 160)
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
     return TrainedModel(learner.to(pick_device(device)).eval(), example, path, config)
+
+
+def run_state(
+    folder: Path, step: int | None
+) -> tuple[Path, RunConfig, Benchmark, ExampleKind, dict[str, Any]]:
+    """A run's checkpoint for a live program: its path, settings, benchmark, examples and state."""
+    config = load_config(_config_of(folder))
+    path = _checkpoint_of(folder, step)
+    benchmark, state = plan(config), load_checkpoint(path)
+    example = _example_of(folder, config, state["method"], None, None)
+    processes = int(state.get("processes", 1))
+    if processes > 1 and "memory" in state["method"]:
+        rng = generator(config.seed, Purpose.RESHARDING, int(state["step"]))
+        room = config.memory.capacity or benchmark.memory
+        room *= processes if config.memory.per_process else 1
+        memory = my_memory(path, state["method"]["memory"], processes, Group(), room, rng)
+        state["method"]["memory"] = memory
+        config = replace(config, memory=replace(config.memory, capacity=room, per_process=False))
+    optim = config.optim
+    if optim.schedule != "constant" and optim.steps is None:
+        optim = replace(optim, steps=benchmark.steps)
+    memory_settings = replace(config.memory, mapped=False)  # its file belongs to the run
+    return path, replace(config, optim=optim, memory=memory_settings), benchmark, example, state
 
 
 def _config_of(folder: Path) -> Path:
