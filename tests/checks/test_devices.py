@@ -23,6 +23,10 @@ from pretend_device import OnDevice, PretendDevice, put_on_device
 GEOMETRY = TaskGeometry(ways=3, shots=1, queries=2)
 # MIR chooses by losses what it replays, and must wait for them; the others wait once in a step.
 ALLOWED = {"mir": 2}
+LEARNERS = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "maml" else name
+    for name in registry.built_in("learners")
+]
 
 
 def made(name, learner="protonet", *, features="frozen", normalisation="batch", **replay):
@@ -58,7 +62,7 @@ def steps_of(method, stream):
     return waits
 
 
-@pytest.mark.parametrize("learner", registry.built_in("learners"))
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", registry.built_in("methods"))
 def test_a_step_stays_on_its_device_and_waits_for_it_once(name, learner, batches):
     for waits in steps_of(made(name, learner), batches(0)):

@@ -21,6 +21,11 @@ from metadrift.runs.config import STREAMS, LearnerConfig, RunConfig
 from metadrift.runs.oracle import NoFeatures, OracleDetector
 
 METHODS = registry.built_in("methods")
+# gss and mir take many passes at every step.
+SLOW_LAST = [
+    pytest.param(name, marks=pytest.mark.slow) if name in ("gss", "mir") else name
+    for name in METHODS
+]
 
 
 @pytest.mark.slow
@@ -112,7 +117,7 @@ def weights_after(build_method, batches):
     return train
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SLOW_LAST)
 @pytest.mark.parametrize("option", EVERYONES)
 def test_an_option_of_all_methods_changes_what_is_learned_or_is_refused(
     name, option, weights_after

@@ -8,7 +8,7 @@ from metadrift import registry
 from metadrift.data.pack import open_pack, write_pack
 from metadrift.data.sampler import TaskSampler
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.evaluation.protocol import evaluate, evaluation_tasks, overall
+from metadrift.evaluation.protocol import DomainAccuracy, evaluate, evaluation_tasks, overall
 from metadrift.learners import make_learner
 from metadrift.tasks import TaskGeometry
 
@@ -136,6 +136,12 @@ def test_one_task_has_a_mean_and_no_interval(samplers):
     assert found["plain"].tasks == 1
     assert np.isnan(found["plain"].ci95)
     assert np.isnan(overall(found)[1])
+
+
+def test_two_tasks_have_an_interval():
+    found = DomainAccuracy.of(np.array([0.4, 0.6]))
+    assert (found.mean, found.tasks) == (0.5, 2)
+    assert found.ci95 == pytest.approx(1.96 * 0.1)  # a standard error of .1
 
 
 def test_a_learner_whose_weights_have_gone_wrong_is_said_to_be(samplers):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metadrift.errors import UsageError
 from metadrift.replay import PETS
 
 LABELS = [0] * 8 + [1] * 3 + [2] * 5 + [3]
@@ -169,3 +170,9 @@ def test_a_resumed_sampler_draws_the_same(memory_of: Any) -> None:
         due.append(found)
     assert due[0] == due[1]
     assert [due[0][i] for i in (3, 4, 23, 24)] == [[], [1, 3], [1, 3], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("wrong", [{"uniform": 1.5}, {"uniform": -0.1}, {"rate": 0.0}, {"rate": 2}])
+def test_rates_that_are_no_shares_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=r"uniform in 0\.\.1 and rate in 0\.\.1, not"):
+        PETS(**wrong)
