@@ -1,7 +1,7 @@
-"""What one example of a task is: a picture, or an array of floats such as a vector of features.
+"""The kinds of examples: pictures, and arrays of floats such as vectors of features.
 
-Everything that depends on the kind of example is here: how it lies in a pack and in a task, and how
-it enters a network. What only pictures can have asks for them by `as_pictures`.
+Everything that depends on the kind of example is here: its form in a pack and in a task, and how it
+enters a network. Code that works only for pictures calls `as_pictures`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_DIMENSIONS, _MOST_NUMBERS = 8, 1 << 28
 
 @dataclass(frozen=True)
 class ExampleKind(ABC):
-    """What all examples of a stream have in common.
+    """The shape and type that all examples of a stream share.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ExampleKind(ABC):
 
     @abstractmethod
     def as_pictures(self, asker: str) -> Pictures:
-        """This kind as pictures; where it is none, an error that names what asked for pictures."""
+        """This kind as pictures. Otherwise raises an error that names the caller."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ class Arrays(ExampleKind):
 
 
 def kind_of_table(table: Mapping[str, Any]) -> ExampleKind:
-    """What `as_table` gave, back."""
+    """The kind of a table that `as_table` made."""
     shape = tuple(int(side) for side in table["shape"])
     if table["dtype"] == "uint8":
         return Pictures(shape[1], shape[0])
@@ -217,7 +217,7 @@ def kind_of_table(table: Mapping[str, Any]) -> ExampleKind:
 
 
 def kind_of_stored(examples: np.ndarray) -> ExampleKind:
-    """The kind of examples that lie one after the other, [n, *stored_shape].
+    """The kind of the examples in an array [n, *stored_shape].
 
     Examples
     --------
@@ -257,7 +257,7 @@ def common_kind(kinds: Mapping[str, ExampleKind], where: str) -> ExampleKind:
 
 
 def check_examples(examples: Tensor) -> None:
-    """Refuse what cannot be the examples of tasks: [T, N, *example]."""
+    """Raise if an array cannot hold the examples of tasks: [T, N, *example]."""
     dtype = type_name(examples)
     if dtype in FLOAT_TYPES:
         if examples.ndim < 3:

@@ -31,7 +31,7 @@ def classify(
     precision: Literal["auto", "float32", "bf16"] | None = None,
     plugin: tuple[str, ...] = (),
 ) -> int:
-    """Name new pictures by a few pictures of each class, with the learner of a run.
+    """Classify new pictures from a few examples per class, with the learner of a run.
 
     The classes may be new: give one folder per class, with one picture or more. Pictures are
     resized as those of the training were.
@@ -48,21 +48,21 @@ def classify(
     checkpoint
         The step of a checkpoint; without it the last one.
     together
-        Look at all pictures at once, as in training tasks. Without it each is looked at on its own
-        beside the support, and its answer does not depend on the others (docs/classify.md).
+        Classify all pictures at once, as in training tasks. By default each picture is classified
+        on its own, and the result does not depend on the others (docs/classify.md).
     json
         Print one JSON object with the probability of every class.
     csv
         Print one line per picture with the probability of every class.
     size
-        Side of the training pictures in pixels; only where the run cannot say it.
+        Side of the training pictures in pixels; only needed if the run does not record it.
     grey
-        Whether the training pictures were all grey; only where the run cannot say it.
+        Whether the training pictures were all grey; only needed if the run does not record it.
     device
         Where to compute.
     precision
-        What the network computes in; by default what the run was trained in. auto takes bf16 where
-        the machine has it in hardware and a short test finds it faster.
+        Number type of the network; by default that of the run. auto takes bf16 if the machine has
+        it in hardware and a short test finds it faster.
     plugin
         Code of yours that the run uses, named again: package.module:Name or file.py:Name.
     """

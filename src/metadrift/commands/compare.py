@@ -30,8 +30,8 @@ EngineName = Literal["local", "ray"]
 class CompareArguments:
     """Run several methods, learners, shots and seeds on one benchmark and compare them.
 
-    Finished runs are never repeated: the same command again goes on where it was stopped. The
-    folder OUT/NAME holds the runs, comparison.json, table.md and report.html.
+    The same command again continues where it stopped, and repeats no finished run. The folder
+    OUT/NAME holds the runs, comparison.json, table.md and report.html.
     """
 
     methods: tuple[str, ...] = ("sequential", "reservoir", "m2d3-pets")
@@ -43,7 +43,7 @@ class CompareArguments:
     seeds: tuple[int, ...] = (0, 1, 2)
     """How often, and with which seeds; methods share them, so differences are paired."""
     reference: str | None = None
-    """The method that differences are taken to; by default reservoir where it is among them."""
+    """The method to compare the others with; by default reservoir, if it is among them."""
     grid: Path | None = None
     """A TOML file with variants and settings, instead of the options above and below."""
     plugin: tuple[str, ...] = ()
@@ -96,14 +96,14 @@ def main(words: list[str]) -> int:
 
 
 def make_engine(name: EngineName, workers: int, ray_address: str) -> Engine:
-    """Where the options say that the runs are done."""
+    """The engine that the options name."""
     if workers < 1:
         raise UsageError("--workers must be at least 1")
     return Engine(workers, ray_address if name == "ray" else None)
 
 
 def print_result(result: dict[str, Any], folder: Path, as_json: bool = False) -> None:
-    """The table of a comparison, for people or for machines."""
+    """Print a comparison as a table or as JSON."""
     if as_json:
         print(json.dumps(result))
         return

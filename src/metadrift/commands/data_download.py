@@ -39,8 +39,8 @@ def download(
 ) -> int:
     """Download a dataset from where its authors publish it, and make a pack of it.
 
-    A download that was stopped goes on where it stopped. Lost connections and busy servers are
-    tried again. A file is used only when it is whole and its published checksum is right. Read each
+    A stopped download continues where it stopped. Lost connections and busy servers are tried
+    again. A file is used only if it is complete and its published checksum is right. Read each
     dataset's terms; docs/download.md has the addresses.
 
     miniimagenet and necessities cannot be downloaded by a program. For them the command says where

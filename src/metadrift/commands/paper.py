@@ -22,11 +22,11 @@ from metadrift.runs.config import RunSettings, from_table
 
 @dataclass(frozen=True)
 class PaperArguments:
-    """Run an experiment of the paper; the paper's own numbers stand beside ours in the table.
+    """Run an experiment of the paper. The table shows the paper's numbers beside ours.
 
-    `metadrift paper list` names the experiments. The real datasets are used where all of them are
-    imported; else the built-in domains stand in for them, in the same order and with the same
-    lengths, and the output says so. The same command again goes on where it was stopped.
+    `metadrift paper list` names the experiments. If all real datasets are imported, they are used.
+    Otherwise the built-in domains replace them, in the same order and with the same lengths, and
+    the output says so. The same command again continues where it stopped.
     """
 
     experiment: tyro.conf.Positional[str]
@@ -38,7 +38,7 @@ class PaperArguments:
     seeds: tuple[int, ...] | None = None
     """The seeds; by default 0 1 2, as the paper has three runs."""
     stand_ins: Flag = False
-    """Use the built-in domains even where the real datasets are imported."""
+    """Use the built-in domains even if the real datasets are imported."""
     engine: EngineName = "local"
     """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
     workers: int = cores()

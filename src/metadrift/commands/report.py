@@ -24,7 +24,7 @@ def report(
     examples: bool = True,
     json: bool = False,
 ) -> int:
-    """Make one self-contained HTML page of a run or a comparison, finished or still going.
+    """Make one self-contained HTML page of a run or a comparison, finished or still running.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def report(
         Also write the charts as PNG, SVG and PDF and the tables as Markdown, LaTeX and CSV into
         this folder.
     examples
-        Show test tasks with the answers of the last checkpoint, where checkpoint and packs exist.
+        Show test tasks with the predictions of the last checkpoint, if it and the packs exist.
     json
         Print what was written as JSON.
     """

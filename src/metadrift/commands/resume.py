@@ -1,4 +1,4 @@
-"""`metadrift resume`: go on with a run that was stopped."""
+"""`metadrift resume`: continue a run that was stopped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def main(words: list[str]) -> int:
 def resume(
     run: tyro.conf.Positional[Path], /, plugin: tuple[str, ...] = (), json: bool = False
 ) -> int:
-    """Go on with a run that was stopped or killed, from its last checkpoint.
+    """Continue a run that was stopped or killed, from its last checkpoint.
 
-    A finished run is only shown again.
+    For a finished run it only prints the result.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ def _option(words: list[str], name: str) -> str | None:
 
 
 def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
-    """Print what came out of a run."""
+    """Print the result of a run."""
     if as_json:
         print(json.dumps(summary))
         return

@@ -33,9 +33,9 @@ def pack_from_blocks(
 ) -> Pack:
     """Write a pack from blocks of labelled examples in any order.
 
-    The examples go to a temporary file beside the pack first, so memory holds a few megabytes of
-    them at a time. The split of a class is the one that its rows say, else that of `splits`, else
-    drawn as `metadrift data import` draws it.
+    The examples first go to a temporary file beside the pack, so memory holds only a few megabytes
+    of them. The split of a class comes from its rows, else from `splits`, else it is random as in
+    `metadrift data import`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def pack_from_dataset(
 
 
 class _Sorter:
-    """Examples in the order in which they came, in a file, and the class of each."""
+    """Examples in a file, in the order of arrival, and the class of each."""
 
     def __init__(self, scratch: Any, splits: dict[str, Split]) -> None:
         self.scratch = scratch

@@ -28,7 +28,7 @@ _NPZ_ERRORS += NPY_ERRORS
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a file: examples [n, *example], and of each its class and split, where said."""
+    """Some rows of a file: examples [n, *example], and their classes and splits if given."""
 
     examples: NDArray[Any]
     labels: Sequence[str] | None = None
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a file says the class of a row.
+    """Where to find the class of a row.
 
     Parameters
     ----------

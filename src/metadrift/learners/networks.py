@@ -1,8 +1,8 @@
 """Backbones by name: conv4, conv5, resnet12, mlp, identity, and custom ones.
 
-A backbone by name is a callable that gives a module. It is called with those of these arguments
-that it takes: `example` (what the examples are), `filters` (the width asked for, or None),
-`normalisation`, `generator`, `learner` (the class of the learner) and `options`.
+A backbone by name is a callable that returns a module. It may take any of these arguments:
+`example` (the kind of examples), `filters` (the requested width, or None), `normalisation`,
+`generator`, `learner` (the class of the learner) and `options`.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MLP_SCALE = 20.0  # as far apart as unit vectors should be for a softmax over s
 
 
 def usual_backbone(learner: type[MetaLearner], example: ExampleKind) -> str:
-    """The backbone that a learner has unless another is asked for."""
+    """The default backbone of a learner."""
     if not isinstance(example, Pictures):
         return "mlp"
     return "conv5" if blocks_for(example.size, learner.most_blocks) == 5 else "conv4"
 
 
 def usual_width(backbone: str, learner: type[MetaLearner]) -> int | None:
-    """The width of a built-in backbone where none is asked for; None where it has none."""
+    """The default width of a built-in backbone; None if it has no width."""
     if backbone in ("conv4", "conv5"):
         return learner.usual_filters
     return _WIDTHS.get(backbone)
 
 
 def find_backbone(name: str) -> Callable[..., nn.Module]:
-    """What makes the backbone of a name or a reference."""
+    """The class or function that makes the backbone of a name or a reference."""
     found = registry.find("backbones", name)
     if not callable(found):
         raise UsageError(f"{name} is not a class or function that gives a module")
@@ -178,11 +178,11 @@ class MLP(nn.Module):
     Parameters
     ----------
     example
-        What the examples are; arrays are read as one long vector.
+        The kind of examples. Arrays are read as one long vector.
     filters
         The width of the hidden layer, by default 256.
     generator
-        Where the weights are drawn from.
+        The random generator for the weights.
 
     Examples
     --------

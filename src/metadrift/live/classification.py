@@ -64,7 +64,7 @@ class Classification:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of rightly named queries among those whose class is known, if any is."""
+        """The share of correct predictions among the queries whose class is known, if any is."""
         pairs = [(n, t) for n, t in zip(self.names, self.truth, strict=True) if t is not None]
         return sum(n == t for n, t in pairs) / len(pairs) if pairs else None
 
@@ -123,7 +123,7 @@ def classify(
     *,
     together: bool = False,
 ) -> Classification:
-    """Name the queries by the classes of the support."""
+    """Classify the queries by the classes of the support."""
     reader: Any = pictures if isinstance(example, Pictures) else vectors
     known: Labelled = reader.read_support(support, example)
     asked: Asked = reader.read_queries(query, known.classes, example)

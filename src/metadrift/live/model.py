@@ -29,7 +29,7 @@ from metadrift.streams import Benchmark, open_packs
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A learner with the weights of one checkpoint, and what its examples were.
+    """A learner with the weights of one checkpoint, and the kind of its examples.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class TrainedModel:
         *,
         together: bool = False,
     ) -> Classification:
-        """Name pictures, or vectors, by a few of each class.
+        """Classify pictures or vectors from a few examples per class.
 
         Parameters
         ----------

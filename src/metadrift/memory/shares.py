@@ -1,4 +1,4 @@
-"""Learned proportions: what share each latent domain should have, by how well it is kept."""
+"""Learned proportions: each latent domain's share, by how much the learner forgets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST = 1e-6  # an importance below this counts as this
 
 
 class LearnedShares:
-    """Of each cluster: a share that grows while the learner loses what it knew about it.
+    """For each cluster, a share that grows while the learner forgets it.
 
     The importance of a cluster's stored batches falls while the learner learns them and rises when
     it forgets them. The need of a cluster is its importance now over the least that it has had: 1
@@ -24,11 +24,11 @@ class LearnedShares:
     Parameters
     ----------
     floor
-        The part that is shared out equally among the L clusters, whatever they need.
+        The part that is divided equally among the L clusters, whatever their need.
     power
-        How much need counts; 0 gives equal shares.
+        The weight of need; 0 gives equal shares.
     rate
-        Of the moving average of importance. It bounds how fast a share can change.
+        The rate of the moving average of importance. It limits how fast a share can change.
     after
         Observations of a cluster before its least importance counts.
 
@@ -60,7 +60,7 @@ class LearnedShares:
         self._least: dict[int, float] = {}
 
     def observe(self, label: int, importance: float) -> None:
-        """A stored batch of this cluster has this importance now."""
+        """Add a measurement of a stored batch of this cluster."""
         self.importance.observe(label, importance)
         count = self._observed[label] = self._observed.get(label, 0) + 1
         if count >= self.after:

@@ -1,4 +1,4 @@
-"""What samplers that draw by latent domain share."""
+"""The base class of samplers that draw by latent domain."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 class ByCluster(ReplaySampler):
     """Draws a cluster, then one of its batches uniformly. Draws are independent.
 
-    A sampler writes `chances`. One that learns from measurements also extends `observe`, and
-    `state_dict` with its counterpart.
+    A sampler implements `chances`. One that learns from measurements also extends `observe`,
+    `state_dict` and `load_state_dict`.
 
     Parameters
     ----------
     every
         Draws after which a cluster that was not observed is stale (the paper's s); 0: never.
     batches
-        How many batches of a stale cluster are measured (the paper's R).
+        The number of batches of a stale cluster to measure (the paper's R).
     """
 
     def __init__(self, *, every: int = 25, batches: int = 2) -> None:
@@ -36,7 +36,7 @@ class ByCluster(ReplaySampler):
 
     @abstractmethod
     def chances(self, memory: Memory) -> tuple[list[int], Floats, Floats]:
-        """Of each stored cluster: label, probability, and the weight of a batch drawn from it."""
+        """For each stored cluster: label, probability, and the weight of a batch drawn from it."""
 
     def choose(
         self, memory: Memory, n: int, rng: np.random.Generator
@@ -60,7 +60,7 @@ class ByCluster(ReplaySampler):
         self._observed[label] = self._draws
 
     def stale(self, memory: Memory, rng: np.random.Generator) -> list[int]:
-        """Up to R random batches of each cluster that was not observed lately."""
+        """Up to R random batches of each cluster that was not observed recently."""
         chosen: list[int] = []
         for label, stored in memory.counts().items() if self.every else ():
             if label in self._observed and self._draws - self._observed[label] < self.every:

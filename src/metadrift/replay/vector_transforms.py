@@ -1,6 +1,6 @@
 """Fresh tasks of vectors and arrays: examples are changed a little each time they are trained on.
 
-Each transform draws from a task's own generator, and changes nothing where its strength is 0.
+Each transform uses a task's own generator. With strength 0 it changes nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Mix:
     Parameters
     ----------
     share
-        The largest part of the way that it goes; each example draws its own, evenly from 0.
+        The largest part of the way. Each example draws its own, uniformly from 0.
     """
 
     share: float = 0.3
@@ -80,7 +80,7 @@ class Drop:
     Parameters
     ----------
     share
-        About this share of the numbers is dropped; the others grow to keep the sum.
+        The expected share of dropped numbers. The others grow to keep the sum.
     """
 
     share: float = 0.3

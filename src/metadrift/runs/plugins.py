@@ -1,4 +1,4 @@
-"""Which classes a run is made of, and the options that they have."""
+"""The classes that a run is made of, and their options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from metadrift.storage.files import plain
 
 @dataclass(frozen=True)
 class HandedIn:
-    """Parts that a program hands in, which go before those that the settings name."""
+    """Parts from the calling program, used instead of those that the settings name."""
 
     method: type[Method] | None = None
     detector: ChangeDetector | None = None
@@ -69,7 +69,7 @@ def whole_options(config: RunConfig, kinds: list[type]) -> dict[str, Any]:
 
 
 def refuse_idle_detection(kind: type[Method], method: str, config: DetectionConfig) -> None:
-    """Refuse a custom detector or features in a method that detects nothing."""
+    """Raise for a custom detector or features in a method that detects no changes."""
     custom: Mapping[str, bool] = {
         "--detector": config.mode not in registry.built_in("detectors"),
         "--features": config.features not in ("auto", *registry.built_in("features")),

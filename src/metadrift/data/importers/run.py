@@ -80,7 +80,7 @@ def import_plan(
 
 
 def notes_on_splits(classes: dict[Split, int]) -> list[str]:
-    """What a user should know before a run on this pack fails."""
+    """Warnings about splits that are too small for a run."""
     notes = [f"there are no {split} classes" for split, count in classes.items() if not count]
     for split, count in classes.items():
         if 0 < count < WAYS:
