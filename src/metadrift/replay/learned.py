@@ -26,10 +26,11 @@ class LearnedReplay(ByCluster):
     Examples
     --------
     >>> import torch
+    >>> from metadrift.examples import Pictures
     >>> from metadrift.memory import Arrival, Buffer, ReservoirMemory
     >>> from metadrift.tasks import TaskBatch, TaskGeometry
     >>> geometry = TaskGeometry(ways=2, shots=1, queries=1)
-    >>> memory = ReservoirMemory(Buffer(4, 1, geometry, 1, 8), np.random.default_rng(0))
+    >>> memory = ReservoirMemory(Buffer(4, 1, geometry, Pictures(8, 1)), np.random.default_rng(0))
     >>> batch = TaskBatch(torch.zeros(1, 4, 1, 8, 8, dtype=torch.uint8), geometry)
     >>> for label in (0, 0, 0, 1):
     ...     slot = memory.offer(Arrival(batch, label))
