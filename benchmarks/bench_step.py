@@ -115,8 +115,8 @@ def contender(name: str, size: int, folder: Path) -> Step:
     if name == "plain":
         return _plain(parts, method)
     if name == "channels outermost":
-        pixels = method.learner.pixels
-        method.learner.pixels = lambda *images: pixels(*images).contiguous()
+        inputs = method.learner.inputs
+        method.learner.inputs = lambda *images: inputs(*images).contiguous()
     elif name == "two forwards":
         method.forward = lambda tasks, replays=(): _two_forwards(method, tasks, list(replays))
     elif name == "compiled":
@@ -168,8 +168,8 @@ def _bare(size: int, folder: Path, torch_layers: bool) -> Step:
     parts = noise_run(folder, size=size, shots=5, method="sequential")
     learner = parts.learner
     tasks = TaskBatch.concatenate([next(parts.stream), next(parts.stream)])
-    pixels = learner.pixels(tasks.images)
-    learner.pixels = lambda *images: pixels
+    pixels = learner.inputs(tasks.images)
+    learner.inputs = lambda *images: pixels
     net = Net(dict(learner.named_parameters())).backbone if torch_layers else learner
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
 

@@ -77,7 +77,7 @@ def score(
     benchmark = Benchmark("context", "context", segments, 1, 2, "builtin")
     settings = replace(DetectionConfig().scaled(0.05), context=context)
     stream = TaskStream(benchmark, packs, TaskGeometry(5, 1, 1), seed, context=context)
-    features, detector = make_features(settings, stream.channels), make_detector(settings)
+    features, detector = make_features(settings, stream.kind), make_detector(settings)
     found = [detector.update(features(tasks)) for tasks in stream]
     reports = [change.at_step for change in found if change]
     return score_detection(Truth(segments).changes, reports, len(stream))

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from metadrift.data.pack import open_pack
 from metadrift.data.sampler import TaskSampler
 from metadrift.detection import Change, DetectionConfig, FrozenFeatures, Projection, make_detector
+from metadrift.examples import Pictures
 from metadrift.learners import make_learner
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -96,13 +97,17 @@ class Source:
         self.channels = channels
         self.extract = FrozenFeatures(channels)
 
+    def kind_of(self, pack: int) -> Pictures:
+        """All packs in the same channels."""
+        return Pictures(self.packs[pack].image_size, self.channels)
+
     def draw(self, pack: int, variant: Variant, shots: int, steps: int, part: int) -> np.ndarray:
         key = f"{self.packs[pack].sha256}-{variant}-{shots}-{steps}-{part}-{self.seed}"
         file = self.cache / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
         if file.exists():
             return np.load(file, allow_pickle=False)
         geometry = TaskGeometry(5, shots, queries=1)
-        sampler = TaskSampler(self.packs[pack], "train", geometry, self.channels)
+        sampler = TaskSampler(self.packs[pack], "train", geometry, self.kind_of(pack))
         rng = np.random.default_rng([self.seed, part, pack, shots, VARIANTS.index(variant)])
         rows = []
         for _ in range(steps):
@@ -188,7 +193,7 @@ def trained_streams(
         chosen = rng.permutation(len(source.packs))
         for pack, length in zip(chosen, LENGTHS, strict=False):
             starts.append(len(rows))
-            sampler = TaskSampler(source.packs[pack], "train", geometry, source.channels)
+            sampler = TaskSampler(source.packs[pack], "train", geometry, source.kind_of(pack))
             for _ in range(round(length * scale)):
                 tasks = sampler.draw(2, rng)
                 outcome = learner(tasks)

@@ -1,5 +1,7 @@
 """Kinds of examples: pictures and arrays, in packs, tasks, memory and streams."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from metadrift.errors import MetadriftError, UsageError
 from metadrift.examples import Arrays, Pictures, common_kind, kind_of_table
 from metadrift.memory import Buffer
 from metadrift.replay import Shift
+from metadrift.streams.manifest import ManifestStream
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(2, 1, 2)
@@ -104,6 +107,19 @@ def test_a_live_learner_of_vectors_goes_on_where_it_was_saved(tmp_path, dtype):
         again.observe(TaskBatch(torch.zeros(1, 6, 5), GEOMETRY))
     with pytest.raises(UsageError, match=r"class 'a' has the shape \[2, 3\]"):
         again.classify({"a": np.zeros((2, 3)), "b": np.ones((1, 4))}, np.ones((3, 4)))
+
+
+def test_a_manifest_of_vectors_gives_tasks(tmp_path):
+    task = {"support": {"a": [[1, 2]], "b": [[3, 4]]}, "query": {"a": [[5, 6]], "b": [[7, 8.5]]}}
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps(task) + "\n" + json.dumps(task).replace("8.5", "true, 1") + "\n")
+    stream = ManifestStream(file, TaskGeometry(2, 1, 1), tasks_per_step=1, example=(2,))
+    assert next(stream).examples.tolist() == [[[1, 2], [3, 4], [5, 6], [7, 8.5]]]
+    with pytest.raises(MetadriftError, match="line 2: an example must be finite numbers"):
+        next(stream)
+    file.write_text(json.dumps({"support": {"a": ["x.png"]}, "query": {}}) + "\n")
+    with pytest.raises(MetadriftError, match="must map each class to a list of lists of numbers"):
+        next(ManifestStream(file, TaskGeometry(2, 1, 1), tasks_per_step=1, example=(2,)))
 
 
 def test_a_learner_without_weights_is_refused():

@@ -3,21 +3,20 @@
     {"support": {"cat": ["a.jpg"], "dog": ["b.jpg"]}, "query": {"cat": ["c.jpg"], "dog": ["d.jpg"]}}
 
 Paths count from the manifest's folder. A task may have more images than the geometry asks for;
-the first ones are taken.
+the first ones are taken. In a manifest of vectors or arrays a list of numbers stands for each path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from metadrift.data.images import UnreadableImageError, decode, read_image_file
 from metadrift.errors import MetadriftError
-from metadrift.examples import Pictures
+from metadrift.examples import ExampleKind, Pictures, as_kind
 from metadrift.storage.reading import as_text, parse_json
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -35,6 +34,8 @@ class ManifestStream:
         Ways, shots and queries; a line with fewer is a bad line.
     image_size, channels
         What images are resized to.
+    example
+        What the examples are where they are not pictures: the shape of float32 arrays, or a kind.
     tasks_per_step
         Tasks (lines) per batch. A last batch that is not full is left out.
     on_bad
@@ -49,16 +50,16 @@ class ManifestStream:
         channels: Literal[1, 3] = 3,
         tasks_per_step: int = 2,
         on_bad: Literal["stop", "skip"] = "stop",
+        example: ExampleKind | Sequence[int] | None = None,
     ) -> None:
         self.path = Path(path)
         if not self.path.is_file():
             raise MetadriftError(f"there is no task manifest at {self.path}")
         self.geometry = geometry
-        self.image_size, self.channels = image_size, channels
         self.tasks_per_step = tasks_per_step
         self.on_bad = on_bad
         self.bad_lines: list[str] = []
-        self._form = Pictures(image_size, channels)
+        self.kind = Pictures(image_size, channels) if example is None else as_kind(example)
         self._byte = self._line = 0
 
     def __iter__(self) -> Iterator[TaskBatch]:
@@ -82,8 +83,7 @@ class ManifestStream:
                     if self.on_bad == "stop":
                         raise
                     self.bad_lines.append(str(error))
-        images = torch.from_numpy(np.stack(tasks)).permute(0, 1, 4, 2, 3)
-        return TaskBatch(images, self.geometry)
+        return TaskBatch(self.kind.from_pack(np.stack(tasks)), self.geometry)
 
     def state_dict(self) -> dict[str, Any]:
         return {"byte": self._byte, "line": self._line}
@@ -95,7 +95,7 @@ class ManifestStream:
         return MetadriftError(f"{self.path}, line {self._line}: {what}")
 
     def _task(self, line: bytes) -> np.ndarray:
-        """uint8 [ways*(shots+queries), H, W, C]."""
+        """[ways*(shots+queries), *example], as in a pack."""
         where = f"{self.path}, line {self._line}:"
         task = parse_json(as_text(line, where), where)
         if not isinstance(task, dict):
@@ -111,27 +111,45 @@ class ManifestStream:
             for name in classes:
                 if len(images[name]) < needed:
                     raise self._wrong(
-                        f"class {name!r} has {len(images[name])} {part} images, not {needed}"
+                        f"class {name!r} has {len(images[name])} {part} {self._what}, not {needed}"
                     )
         chosen = [path for name in classes for path in support[name][: g.shots]]
         chosen += [path for name in classes for path in query[name][: g.queries]]
+        if not isinstance(self.kind, Pictures):
+            return np.stack([self._array(numbers) for numbers in chosen])
         if len(set(chosen)) < len(chosen):
             raise self._wrong("an image appears twice in the task")
-        return np.stack([self._image(path) for path in chosen])
+        return np.stack([self._image(path, self.kind) for path in chosen])
 
-    def _paths(self, task: dict[str, Any], part: str) -> dict[str, list[str]]:
+    @property
+    def _what(self) -> str:
+        return "images" if isinstance(self.kind, Pictures) else "examples"
+
+    def _paths(self, task: dict[str, Any], part: str) -> dict[str, list[Any]]:
         classes = task.get(part)
+        entry = str if isinstance(self.kind, Pictures) else list
         fits = isinstance(classes, dict) and all(
-            isinstance(paths, list) and all(isinstance(path, str) for path in paths)
-            for paths in classes.values()
+            isinstance(entries, list) and all(isinstance(one, entry) for one in entries)
+            for entries in classes.values()
         )
         if not fits:
-            raise self._wrong(f'"{part}" must map each class to a list of image paths')
+            what = "image paths" if entry is str else "lists of numbers"
+            raise self._wrong(f'"{part}" must map each class to a list of {what}')
         return dict(classes or {})
 
-    def _image(self, path: str) -> np.ndarray:
+    def _array(self, numbers: list[Any]) -> np.ndarray:
         try:
-            return decode(read_image_file(self.path.parent / path), self._form)
+            with np.errstate(over="ignore"):
+                found = np.array(numbers, np.float64).astype(self.kind.dtype)
+        except (ValueError, TypeError):
+            found = np.empty(0)
+        if found.shape != self.kind.shape or not np.isfinite(found).all():
+            raise self._wrong(f"an example must be finite numbers of the shape of {self.kind}")
+        return found
+
+    def _image(self, path: str, form: Pictures) -> np.ndarray:
+        try:
+            return decode(read_image_file(self.path.parent / path), form)
         except OSError as error:
             raise self._wrong(f"image {path!r} cannot be read: {error.strerror}") from None
         except (UnreadableImageError, ValueError) as error:
