@@ -129,7 +129,11 @@ def test_what_is_no_stream_of_vectors_is_named(content, says: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a,b\n1,2\n3,x\n", "line 3"), ("1,2\n3\n", "line 2 has 1"), ("a,b\n", "[steps, D]")],
+    [
+        ("a,b\n1,2\n3,x\n", "line 3"),
+        ("1,2\n3\n", "line 2 has 1"),
+        ("a,b\n", "holds no row of numbers"),
+    ],
 )
 def test_a_bad_csv_is_named_by_line(text: str, says: str, tmp_path: Path, capsys) -> None:
     (tmp_path / "x.csv").write_text(text)

@@ -24,7 +24,7 @@ from page_blocks import DRIVER, smaller, steps_of
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = {"python", "bash", "toml", "json", "text"}
-OTHER_PROGRAMS = {"cd", "done", "for", "git", "grep", "mkdir", "pip", "ray", "sed"}
+OTHER_PROGRAMS = {"cat", "cd", "done", "for", "git", "grep", "mkdir", "pip", "ray", "sed"}
 OTHER_PROGRAMS |= {"tensorboard", "unzip"}
 
 

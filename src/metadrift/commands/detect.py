@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import tyro
 
+from metadrift import registry
 from metadrift.commands.arguments import Flag, call
-from metadrift.data.vector_files import read_vectors
+from metadrift.data.vector_files import Missing, TableFormat, read_vectors
 from metadrift.detection.trace import EVERY, Trace, detect
 from metadrift.errors import UsageError
 from metadrift.storage.progress import Bar
 
 
 def main(words: list[str]) -> int:
+    # The same word as for runs.
+    split = [word.partition("=") for word in words]
+    words = [("--mode" if o == "--detector" else o) + sign + value for o, sign, value in split]
     return call(detect_changes, "detect", words)
 
 
@@ -29,6 +33,10 @@ def detect_changes(
     false_alarm_every: int | None = None,
     window: int = 50,
     mode: str = "default",
+    columns: tuple[str, ...] = (),
+    delimiter: str = ",",
+    time: str | None = None,
+    missing: Missing = "refuse",
     seed: int = 0,
     json: Flag = False,
 ) -> int:
@@ -40,8 +48,9 @@ def detect_changes(
     Parameters
     ----------
     embeddings
-        A .npy file [steps, D] (or [steps]) of numbers, or a .csv file with one row per step, with
-        or without a line of column names. Nothing is unpickled.
+        A .npy file [steps, D] (or [steps]) of numbers, or a .csv, .tsv or .txt file with one row
+        per step, with or without a line of column names; - reads such a table from standard input.
+        Nothing is unpickled.
     out
         A folder for detection.png, .svg and .pdf (statistic, threshold, reports), trace.csv (the
         same as numbers) and changes.json.
@@ -54,20 +63,32 @@ def detect_changes(
     mode
         default: an alarm by MMD between two windows, then a test on fresh rows. fourier: the same
         with a first stage that keeps no window. paper: the MLSID paper's Algorithm 1 as printed.
+        Or a detector of an installed package, package.module:Name or file.py:Name. Also
+        --detector.
+    columns
+        Of a table of text: the columns to watch, by name or by number from 1; all by default.
+    delimiter
+        Of a table of text: what stands between two cells.
+    time
+        Of a table of text: a column that is left aside, such as a timestamp.
+    missing
+        Of a table of text: refuse a row that lacks a value, or skip it. Steps count the rows that
+        are left.
     seed
         Of the permutations.
     json
         Print the result as one JSON object.
     """
+    registry.check("detectors", mode)
     if seed < 0:
         raise UsageError(f"--seed must be 0 or more, not {seed}")
     if window < 3:
         raise UsageError(f"--window must be at least 3 steps, not {window}")
     if false_alarm_every is not None and not 1 <= false_alarm_every <= 10**15:
         raise UsageError("--false-alarm-every must be between 1 and 10^15 steps")
-    if false_alarm_every is not None and mode == "paper":
-        raise UsageError("--false-alarm-every is for the modes default and fourier, not for paper")
-    vectors = read_vectors(embeddings)
+    if false_alarm_every is not None and mode not in ("default", "fourier"):
+        raise UsageError("--false-alarm-every is for the modes default and fourier only")
+    vectors = read_vectors(embeddings, TableFormat(columns, delimiter, time, missing))
     with Bar("reading", len(vectors), "steps") as bar:
         trace = detect(
             vectors,
@@ -77,7 +98,7 @@ def detect_changes(
             seed=seed,
             progress=bar.advance,
         )
-    asked = None if mode == "paper" else false_alarm_every or EVERY
+    asked = None if mode not in ("default", "fourier") else false_alarm_every or EVERY
     result = _result(embeddings, vectors, trace, asked)
     if out is not None:
         from metadrift.report.trace_files import write_trace

@@ -15,6 +15,7 @@ from metadrift.detection.detectors import Algorithm1, Change, ChangeDetector, Pa
 from metadrift.detection.fourier import FourierMMD
 from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_mmd
 from metadrift.detection.projection import Projection
+from metadrift.detection.river_style import DriftDetector
 from metadrift.detection.twostage import TwoStageDetector
 
 _FEATURES = ("FeatureExtractor", "FrozenFeatures", "NetworkFeatures", "make_features")
@@ -27,6 +28,7 @@ __all__ = [
     "Change",
     "ChangeDetector",
     "DetectionConfig",
+    "DriftDetector",
     "FeatureExtractor",
     "FourierMMD",
     "FrozenFeatures",

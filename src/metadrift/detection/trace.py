@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from metadrift import registry
 from metadrift.detection.calibration import calibrated
 from metadrift.detection.config import DetectionConfig
-from metadrift.detection.detectors import LARGE, Change, ChangeDetector, PaperDetector
+from metadrift.detection.detectors import LARGE, Change, ChangeDetector
 from metadrift.detection.mmd import Array
 from metadrift.detection.projection import Projection
-from metadrift.detection.twostage import TwoStageDetector
 from metadrift.errors import MetadriftError
 
 EVERY = 10_000
@@ -63,8 +63,8 @@ def detect(
     """
     settings = fitted(vectors, mode, window, false_alarm_every, seed)
     unit = _unit(np.asarray(vectors[: settings.burn_in], np.float64))
-    detector: ChangeDetector
-    detector = PaperDetector(settings) if mode == "paper" else TwoStageDetector(settings)
+    kind = registry.subclass("detectors", mode, ChangeDetector)
+    detector: ChangeDetector = registry.made(kind, settings)
     projection = Projection(settings.lags, settings.alpha) if mode == "paper" else None
     T = len(vectors)
     changes: list[Change] = []
@@ -95,7 +95,7 @@ def fitted(
     settings = DetectionConfig(
         mode=mode, window=window, burn_in=6 * window, rho=1 / (20 * window), seed=seed
     ).resolved()
-    if mode == "paper" and false_alarm_every is None:
+    if mode not in ("default", "fourier") and false_alarm_every is None:
         return settings
     sample = np.asarray(vectors[: settings.burn_in], np.float64)
     finite = np.isfinite(sample).all(1)
