@@ -42,9 +42,11 @@ def classify(
         The folder of a run, finished or not, or of a saved ContinualMetaLearner.
     support
         A folder (or zip) of class folders, each with a few pictures: DIR/cat/1.jpg, DIR/dog/1.jpg.
+        Of a run on vectors: a .csv, .parquet or .npz file of rows with a label each.
     query
         Pictures, or folders of pictures. If a folder holds class folders named as those of the
-        support, the accuracy is printed too.
+        support, the accuracy is printed too. Of a run on vectors: files of rows, with labels or
+        without.
     checkpoint
         The step of a checkpoint; without it the last one.
     together
