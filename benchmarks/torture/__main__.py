@@ -12,9 +12,9 @@ A trial kills, starves or deceives tiny runs and looks at what is left. It ends 
 - hang: a command took longer than its limit;
 - wrong: another promise was broken.
 
-Results are lines of JSON in --out: the same command again goes on where it was stopped, and a trial
-of a source that has changed since is new. It ends with code 1 unless all held. The numbers of
-trials and of seconds are bounded (--trials, --minutes).
+Results are lines of JSON in --out: the same command again goes on where it was stopped. What failed
+is tried again, and a trial of a source that has changed since is new. It ends with code 1 unless all
+held. The numbers of trials and of minutes are bounded (--trials, --minutes).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main(arguments: Arguments) -> int:
     file, code = a.out / "results.jsonl", versions()["code"]
     asked = [t for t in every_trial() if chosen(t, a.only)]
     done = {r.name: r for r in read(file) if (r.seed, r.code) == (a.seed, code)}
-    todo = [trial for trial in asked if trial.name not in done][: a.trials]
+    todo = [t for t in asked if t.name not in done or done[t.name].end != "held"][: a.trials]
     console.print(f"{len(asked)} trials, {len(asked) - len(todo)} done before or not asked for now")
     end = time.monotonic() + 60 * a.minutes
     if todo:
@@ -105,7 +105,7 @@ def main(arguments: Arguments) -> int:
     results = [done[trial.name] for trial in asked if trial.name in done]
     console.print(table(results))
     if a.docs:
-        paste(a.docs, "torture", markdown(results))
+        paste(a.docs, "torture", markdown(results, len(asked)))
     return 0 if all(result.end == "held" for result in results) else 1
 
 
@@ -169,13 +169,14 @@ def table(results: list[Result]) -> Table:
     return shown
 
 
-def markdown(results: list[Result]) -> str:
+def markdown(results: list[Result], asked: int) -> str:
     about = ", ".join(f"{key} {value}" for key, value in machine().items())
     heads = ["kind", "trials", *ENDS]
     lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     lines += [f"| {' | '.join(row)} |" for row in counted(results)]
     seeds = sorted({result.seed for result in results})
-    said = f"Tried with seed {', '.join(map(str, seeds))} on: {about}."
+    seen = f"{len(results)} of {asked} trials, with seed {', '.join(map(str, seeds))}"
+    said = f"Tried: {seen}, on: {about}."
     return said + "\n\n" + "\n".join(lines)
 
 

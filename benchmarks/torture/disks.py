@@ -16,6 +16,8 @@ from trial import FailedError, Trial, Workshop, expect, shortened
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 
 FULL, READ_ONLY = "a full disk", "a read-only folder"
+IMPORT = ["data", "import", "folder", "--workers", "1"]
+COMPARE = ["compare", "--methods", "reservoir", "--seeds", "0", "--ways", "3", "--queries", "2"]
 
 
 def trials() -> Iterator[Trial]:
@@ -67,8 +69,7 @@ def _full_import(work: Workshop, place: Path, rng: random.Random) -> str:
     source = _link_out(place)
     (source / "c0" / "9.png").unlink()
     with _disk(place, 8) as disk:
-        words = ["data", "import", "folder", source, "--out", disk, "--size", "84"]
-        said = work.refused(place, *words, "--workers", "1")
+        said = work.refused(place, *IMPORT, source, "--out", disk)
         left = sorted(path.name for path in disk.iterdir())
         expect(not left, f"left behind: {left}")
         return said
@@ -96,9 +97,9 @@ def _read_only(work: Workshop, place: Path, rng: random.Random, what: str) -> st
             "run": [*work.driver._run(place, work.config, "new")[:3], "--out", disk, "--name", "n"],
             "resume": ["resume", run],
             "report": ["report", run],
-            "import": ["data", "import", "folder", source, "--out", disk, "--workers", "1"],
+            "import": [*IMPORT, source, "--out", disk, "--name", "n"],
             "preview": ["data", "preview", pack, "--out", disk / "p.png"],
-            "compare": ["compare", "--benchmark", work.benchmark, "--out", disk, "--name", "c"],
+            "compare": [*COMPARE, "--benchmark", work.benchmark, "--out", disk, "--name", "c"],
         }[what]  # fmt: skip
         _mount("-o", "remount,ro", str(disk))
         said = work.refused(place, *words, says="ead-only file system")

@@ -47,7 +47,8 @@ def test_the_table_counts_every_end_by_kind(torture):
         ["kind 1", "2", "1", "0", "0", "0", "1", "0"],
         ["all", "4", "2", "1", "0", "0", "1", "0"],
     ]
-    assert "| all | 4 | 2 | 1 | 0 | 0 | 1 | 0 |" in torture.markdown(results)
+    assert "Tried: 4 of 9 trials" in torture.markdown(results, 9)
+    assert "| all | 4 | 2 | 1 | 0 | 0 | 1 | 0 |" in torture.markdown(results, 9)
 
 
 @pytest.mark.slow
