@@ -13,8 +13,8 @@ A trial kills, starves or deceives tiny runs and looks at what is left. It ends 
 - wrong: another promise was broken.
 
 Results are lines of JSON in --out: the same command again goes on where it was stopped. What failed
-is tried again, and a trial of a source that has changed since is new. It ends with code 1 unless all
-held. The numbers of trials and of minutes are bounded (--trials, --minutes).
+is tried again, and a trial of a source that has changed since is new. It ends with code 1 unless
+all held. The numbers of trials and of minutes are bounded (--trials, --minutes).
 """
 
 from __future__ import annotations
