@@ -27,7 +27,7 @@ def test_shifts_are_found_once_each_and_dated_back(
     assert len(changes) == 3
     for change, true in zip(changes, (200, 350, 450), strict=True):
         assert abs(change.started_at - true) <= 3
-        assert true + 20 < change.at_step <= true + 40
+        assert true + 12 <= change.at_step <= true + 30
         assert change.statistic > change.threshold
 
 
@@ -128,10 +128,10 @@ def test_the_split_of_two_parts_is_found_where_it_is(stream: Callable[..., np.nd
     z = stream(0, (60, 0.0), (30, 3.0))
     found = best_split(z, rbf(z, 2.0), latest=80)
     assert abs(found - 60) <= 1
-    split = find_split(z, 5, 2, 100, rng)
+    split = find_split(z, (5, 5), 2, 100, rng)
     assert split is not None
     assert split[0] == found
     assert split[1] > split[2]
     assert best_split(z, rbf(z, 2.0), latest=20) == 20
-    assert find_split(stream(1, (44, 0.0)), 5, 2, 100, rng) is None
-    assert find_split(np.ones((44, 3)), 5, 2, 100, rng) is None
+    assert find_split(stream(1, (44, 0.0)), (5, 5), 2, 100, rng) is None
+    assert find_split(np.ones((44, 3)), (5, 5), 2, 100, rng) is None

@@ -30,6 +30,14 @@ def permutation_p(
     >>> permutation_p(other, same, 4, 199, rng)
     0.005
     """
+    mmd = permuted_mmd(fresh, reference, block, permutations, rng)
+    return float((1 + np.sum(mmd[1:] >= mmd[0] - _NOISE)) / (1 + permutations))
+
+
+def permuted_mmd(
+    fresh: Array, reference: Array, block: int, permutations: int, rng: np.random.Generator
+) -> Array:
+    """MMD^2 of the two samples, and of each permutation of them: [1 + permutations]."""
     n, N = len(fresh), len(fresh) + len(reference)
     k = _kernel(np.concatenate([fresh, reference]))
     np.fill_diagonal(k, 0.0)
@@ -42,8 +50,8 @@ def permutation_p(
     beyond = ((other @ k) * other).sum(1)
     across = k.sum() - within - beyond  # twice the sum over pairs
     m = N - n
-    mmd = within / (n * (n - 1)) + beyond / (m * (m - 1)) - across / (n * m)
-    return float((1 + np.sum(mmd[1:] >= mmd[0] - _NOISE)) / (1 + permutations))
+    mmd: Array = within / (n * (n - 1)) + beyond / (m * (m - 1)) - across / (n * m)
+    return mmd
 
 
 def best_split(vectors: Array, kernel: Array, latest: int) -> int:
@@ -53,33 +61,39 @@ def best_split(vectors: Array, kernel: Array, latest: int) -> int:
     by all the vectors here, as either alone can be blind: the first to what happens far from the
     old domain, the second to a direction that was silent before.
     """
-    return 1 + int(np.argmax(_split_scores(kernel + _kernel(vectors), 1)[:latest]))
+    return 1 + int(np.argmax(_split_scores(kernel + _kernel(vectors))[:latest]))
 
 
 def find_split(
     vectors: Array,
-    margin: int,
+    least: tuple[int, int],
     block: int,
     permutations: int,
     rng: np.random.Generator,
 ) -> tuple[int, float, float] | None:
     """A split of the vectors [N, D] into two domains if it is certain: start, score, threshold.
 
-    Certain means: the best split's score is above that of every permutation, and above their mean
-    by 8 standard deviations. No later test confirms this split, so a level alone is not enough.
+    The two parts have at least as many vectors as `least` says, and no split that leaves fewer to
+    the second is better: such a change is for a later search, which can date it. Certain means: the
+    score is above that of every permutation, and above their mean by 8 standard deviations. No
+    later test confirms this split, so a level alone is not enough.
     """
     k = _kernel(vectors)
-    scores = _split_scores(k, margin)
+    allowed = slice(least[0] - 1, max(0, len(k) - least[1]))
+    every = _split_scores(k)
+    scores, later = every[allowed], every[allowed.stop : -2]
+    if not len(scores) or later.max(initial=0.0) > scores.max():
+        return None
     best, null = scores.max() - _NOISE, np.empty(permutations)
     for i in range(permutations):
         order = shuffled(len(k), 0, block, rng)
-        null[i] = _split_scores(k[np.ix_(order, order)], margin).max()
+        null[i] = _split_scores(k[np.ix_(order, order)])[allowed].max()
         if null[i] >= best:
             return None  # mostly within a few permutations
     threshold = max(null.max(), null.mean() + _SURE * null.std())
     if best <= threshold:
         return None
-    return margin + int(np.argmax(scores)), float(best), float(threshold)
+    return least[0] + int(np.argmax(scores)), float(best), float(threshold)
 
 
 def shuffled(N: int, cut: int, block: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -94,8 +108,8 @@ def _kernel(vectors: Array) -> Array:
     return rbf(white, median_bandwidth(white))
 
 
-def _split_scores(k: Array, margin: int) -> Array:
-    """n1 n2 / N * MMD^2 of the parts before and after each split; flat where nothing changes."""
+def _split_scores(k: Array) -> Array:
+    """n1 n2 / N * MMD^2 of the parts before and after each split, [N-1]; flat without a change."""
     N = len(k)
     n1 = np.arange(1, N)
     row = 2 * np.tril(k, -1).sum(1) + k.diagonal()  # pairs with earlier ones, twice, and itself
@@ -105,5 +119,5 @@ def _split_scores(k: Array, margin: int) -> Array:
     after = k.sum() - before - 2 * across
     n2 = N - n1
     mmd = before / n1**2 + after / n2**2 - 2 * across / (n1 * n2)
-    scores: Array = (n1 * n2 / N * mmd)[margin - 1 : N - margin]
+    scores: Array = n1 * n2 / N * mmd
     return scores

@@ -22,13 +22,16 @@ class TwoStageDetector(ChangeDetector):
     """Alarm, confirm, date back, start again with the new domain.
 
     0. *Learn*: the first `burn_in` vectors of a domain give the scale of each direction, the
-       kernel width and the spread of W. A domain shorter than that is not lost: every B steps
+       kernel width and the spread of W. A domain shorter than that is not lost: every B/4 steps
        the vectors so far are searched for a split.
     1. *Watch*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
-    2. *Confirm*: B vectors from after the alarm against the domain's vectors from before the
-       windows, in a permutation test. If it fails, the alarm is forgotten. If it holds, the best
-       split around the alarm is where the new domain starts, and its vectors since then are
-       what the next round learns from.
+    2. *Confirm*: at the alarm and every B/4 steps after it, the last 5B vectors are searched for
+       a split that is beyond doubt. B steps after the alarm a fainter change has its last chance:
+       the B vectors since then against the domain's vectors from before the windows, in a
+       permutation test. If that fails, the alarm is forgotten. If one holds, the best split is
+       where the new domain starts, and its vectors since then are what the next round learns from.
+
+    A part shorter than B between two domains is their passage into each other, and not reported.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ class TwoStageDetector(ChangeDetector):
     >>> stream = np.concatenate([rng.normal(0, 1, (150, 4)), rng.normal(2, 1, (150, 4))])
     >>> detector = TwoStageDetector(DetectionConfig(window=20, burn_in=60))
     >>> [(change.started_at, change.at_step) for change in detector.update_many(stream)]
-    [(150, 182)]
+    [(150, 167)]
     """
 
     def __init__(self, config: DetectionConfig) -> None:
@@ -50,6 +53,7 @@ class TwoStageDetector(ChangeDetector):
         self.config = config = config.resolved()
         self.B = config.window
         self.block = max(1, self.B // 5)  # neighbours that move together in a permutation
+        self.pace = max(2, self.B // 4)  # steps between two searches
         self._rng = generator(config.seed, Purpose.PERMUTATIONS)
         # What the three stages look back at: the burn-in; reference 4B, windows 2B, fresh B.
         self._history: deque[Array] = deque(maxlen=max(config.burn_in, 8 * self.B))
@@ -70,22 +74,25 @@ class TwoStageDetector(ChangeDetector):
         length = self.step - self._domain_start
         self.statistic = self.threshold = math.nan
         full = length >= self.config.burn_in
-        if not full and (length < 3 * self.B or length % self.B):
+        if not full and (2 * length < 3 * self.B or length % self.pace):
             return None
-        found = self._search_burn_in()
-        if full and not found:
+        found = self._search(self._since(self._domain_start))
+        if self._windows is None and self.step - self._domain_start >= self.config.burn_in:
             self._arm()
         return found
 
-    def _search_burn_in(self) -> Change | None:
-        sample = self._since(self._domain_start)
-        found = find_split(sample, self.B // 2, self.block, self.config.permutations, self._rng)
+    def _search(self, sample: Array) -> Change | None:
+        """A change within the newest vectors that needs no test on fresh ones."""
+        # After it more than a short disturbance must have come.
+        least = self.B // 2, max(2, 2 * self.B // 3)
+        found = find_split(sample, least, self.block, self.config.permutations, self._rng)
         if found is None:
             return None
         split, score, threshold = found
         started_at = self.step - len(sample) + split
+        passage = self._domain_start > 0 and started_at - self._domain_start < self.B
         self._begin(started_at)
-        return Change(self.step - 1, started_at, score, threshold)
+        return None if passage else Change(self.step - 1, started_at, score, threshold)
 
     def _arm(self) -> None:
         sample = self._since(self._domain_start)
@@ -96,12 +103,17 @@ class TwoStageDetector(ChangeDetector):
         self.statistic = W = windows.update(vector)
         self.threshold = windows.threshold
         windows.feed(W, now)
-        if self._alarm_at is not None:
-            return self._confirm(windows) if now - self._alarm_at == self.B else None
-        if self.threshold < W:
+        if self._alarm_at is None and self.threshold < W:
             self._alarm_at, self._alarm = now, (W, self.threshold)
             windows.freeze(now + 2 * self.B)
-        return None
+        if self._alarm_at is None:
+            return None
+        waited = now - self._alarm_at
+        if waited == self.B:
+            return self._confirm(windows)
+        if waited % self.pace:
+            return None
+        return self._search(self._since(self._domain_start)[-5 * self.B :])
 
     def _confirm(self, windows: WindowStatistic) -> Change | None:
         now, self._alarm_at = self.step - 1, None
@@ -117,7 +129,7 @@ class TwoStageDetector(ChangeDetector):
 
     def _begin(self, step: int) -> None:
         self._domain_start = step
-        self._windows = None
+        self._alarm_at = self._windows = None
         if self.step - step >= self.config.burn_in:
             self._arm()
 
