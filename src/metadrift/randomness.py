@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     NETWORK_PROJECTION = 15
     PREVIEW = 18
     DIFFICULTY = 19
+    RETURNS = 20
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -176,6 +176,22 @@ def test_a_change_taken_back_leaves_no_cluster_behind(tiny: Any) -> None:
     assert memory.quotas(0) == {0: 4.0}
 
 
+def test_a_cluster_that_is_opened_again_goes_on_with_its_counts_and_quota(tiny: Any) -> None:
+    memory = make(tiny, 9, beta=0.0)
+    offer_run(tiny, memory, 0, 30)
+    offer_run(tiny, memory, 1, 30)
+    offer_run(tiny, memory, 2, 12)  # the first domain, not recognised yet
+    memory.relabel(60, 0)
+    assert memory.history.seen == {0: 42, 1: 30}
+    assert sum(memory.counts().values()) == 9
+    assert memory.quotas(0) == {0: 4.5, 1: 4.5}
+    offer_run(tiny, memory, 0, 60)
+    assert memory.history.seen == {0: 102, 1: 30}
+    assert memory.counts()[1] >= 3  # what it had when it closed, less what a third domain took
+    offer_run(tiny, memory, 1, 60)
+    assert sorted(memory.counts().values()) == [4, 5]
+
+
 def test_paper_mode_by_hand(tiny: Any) -> None:
     """n = 4 with n_0 = 2, n_1 = 1, n_2 = 1; I = 1, 2; a batch of cluster 2 with I_t = 2."""
     base = make(tiny, 4, mode="paper")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from metadrift.detection import DetectionConfig
 from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig
@@ -51,6 +52,7 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     assert set(summary["accuracy"]["per_domain"]) == {"dark", "middle", "bright"}
     assert set(summary["detection"]) == {
         "true_changes", "detected", "false_alarms", "mean_delay", "f1",
+        "true_domains", "latent_domains", "returns", "recognised", "wrong",
     }  # fmt: skip
     assert {"capacity", "shares_by_true_domain", "min_share", "entropy"} <= set(summary["memory"])
     shares = np.array(list(summary["memory"]["shares_by_true_domain"].values()))
@@ -155,6 +157,47 @@ def test_an_oracle_is_marked_and_finds_every_change(config, tmp_path):
     assert (summary["detection"]["detected"], summary["detection"]["false_alarms"]) == (2, 0)
     assert summary["memory"]["min_share"] >= 0.25
     assert start(config, tmp_path / "ours", quiet=True)["oracle"] is False
+
+
+@pytest.fixture
+def returning(config, tiny_benchmark):
+    """A stream whose first domain comes back."""
+    file = tiny_benchmark.with_name("returning.toml")
+    stays = [("dark", 60), ("bright", 60), ("dark", 70)]
+    rows = [f'[[segments]]\ndomain = "{d}"\nsteps = {n}\npack = "{d}"' for d, n in stays]
+    file.write_text("\n".join(["memory = 8", *rows]))
+    detection = DetectionConfig(window=15, burn_in=45)
+    return replace(config, benchmark=str(file), detection=detection, stage_tasks=0, test_tasks=4)
+
+
+@pytest.mark.slow
+def test_a_domain_that_comes_back_is_written_down_and_resumed_to_the_same_bytes(
+    returning, tmp_path
+):
+    summary = start(returning, tmp_path / "run", quiet=True)
+    found = summary["detection"]
+    assert (found["returns"], found["recognised"], found["wrong"]) == (1, 1, 0)
+    assert (found["true_domains"], found["latent_domains"]) == (2, 2)
+    events = read_lines(tmp_path / "run" / "events.jsonl")
+    (back,) = [event for event in events if event["event"] == "returned"]
+    assert back["label"] == 0
+    assert abs(back["since"] - 120) <= 3
+    last = read_lines(tmp_path / "run" / "metrics.jsonl")[-1]
+    assert last["latent_domain"] == 0
+    assert set(last["memory"]) == {"0", "1"}
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    (tmp_path / "again" / "summary.json").unlink()
+    for path in checkpoints(tmp_path / "again" / "checkpoints")[1:]:
+        shutil.rmtree(path)  # an earlier one is left, before the return is known
+    go_on(tmp_path / "again", quiet=True)
+    assert_same_run(tmp_path / "run", tmp_path / "again")
+
+
+@pytest.mark.slow
+def test_an_oracle_knows_a_domain_that_comes_back(returning, tmp_path):
+    summary = start(replace(returning, labels="oracle"), tmp_path / "run", quiet=True)
+    found = summary["detection"]
+    assert (found["detected"], found["recognised"], found["latent_domains"]) == (2, 1, 2)
 
 
 def test_a_learning_rate_far_too_high_ends_in_one_sentence(config, tmp_path):

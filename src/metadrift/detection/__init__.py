@@ -15,6 +15,7 @@ from metadrift.detection.detectors import Algorithm1, Change, ChangeDetector, Pa
 from metadrift.detection.fourier import FourierMMD
 from metadrift.detection.mmd import TwoWindowMMD, median_bandwidth, two_window_mmd
 from metadrift.detection.projection import Projection
+from metadrift.detection.returns import LatentDomains, Move
 from metadrift.detection.river_style import DriftDetector
 from metadrift.detection.twostage import TwoStageDetector
 
@@ -32,6 +33,8 @@ __all__ = [
     "FeatureExtractor",
     "FourierMMD",
     "FrozenFeatures",
+    "LatentDomains",
+    "Move",
     "NetworkFeatures",
     "PaperDetector",
     "Projection",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from metadrift import registry
 from metadrift.errors import UsageError
@@ -33,6 +34,9 @@ class DetectionConfig:
     context: bool = False
     """Also watch what tasks say besides their images: the names of their classes, as hashed
     character n-grams (in live programs, whatever TaskBatch.context holds)."""
+    returns: Literal["auto", "on", "off"] = "auto"
+    """Give a domain that comes back its old label, and undo false alarms. auto: on for frozen
+    features; others drift."""
     window: int = 0
     """B, batches a window; 0 means 50, in paper mode 100."""
     delta: float = 0.0
@@ -71,6 +75,8 @@ class DetectionConfig:
             raise UsageError(f"delta must not be negative, it is {self.delta}")
         if self.mode != "paper" and (self.refractory or self.sqrt):
             raise UsageError("refractory and sqrt are settings of mode paper; leave them out")
+        if self.mode == "paper" and self.returns == "on":
+            raise UsageError("the paper's rule knows no returns: leave --detection.returns out")
         if not 0 < self.rho <= 1:
             raise UsageError(f"rho must be above 0 and at most 1, not {self.rho}")
         if not 0 < self.level < 1 or self.permutations < 1 / self.level - 1:
@@ -86,9 +92,13 @@ class DetectionConfig:
         features = self.features
         if features == "auto":
             features = "paper_z" if paper else "frozen"
+        returns = self.returns
+        if returns == "auto":
+            returns = "on" if features == "frozen" and not paper else "off"
         return replace(
             self,
             features=features,
+            returns=returns,
             window=window,
             delta=self.delta or (1.64 if paper else 6.0),
             burn_in=max(self.burn_in, 3 * window),

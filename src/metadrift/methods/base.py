@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from metadrift.detection import Change
+from metadrift.detection import Change, Move
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
@@ -39,9 +39,11 @@ class StepRecord:
     replay_loss
         Mean over the replayed tasks; NaN when nothing was replayed.
     latent_domain
-        The number of changes detected so far.
+        The label of the latent domain that tasks arrive from.
     change
         The change detected at this step, if any.
+    moves
+        What became known at this step: since when batches belong to which latent domain.
     admitted
         True if memory took the arriving batch.
     extra
@@ -53,6 +55,7 @@ class StepRecord:
     replay_loss: float = math.nan
     latent_domain: int = 0
     change: Change | None = None
+    moves: tuple[Move, ...] = ()
     admitted: bool = False
     extra: dict[str, float] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from metadrift.detection import ChangeDetector
+from metadrift.detection import ChangeDetector, DetectionConfig, LatentDomains
 from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner, frozen_statistics
@@ -40,6 +40,8 @@ class M2D3PETS(ReplayingMethod):
         The features that the detector sees.
     detector
         The detector of domain changes.
+    domains
+        Which latent domain it is now; by default a new one after every change.
     """
 
     detects = True
@@ -55,6 +57,7 @@ class M2D3PETS(ReplayingMethod):
             sampler=cls.make_sampler(parts.replay),
             features=parts.features,
             detector=parts.detector,
+            domains=parts.domains,
         )
 
     @classmethod
@@ -82,12 +85,13 @@ class M2D3PETS(ReplayingMethod):
         sampler: ReplaySampler,
         features: FeatureExtractor,
         detector: ChangeDetector,
+        domains: LatentDomains | None = None,
     ) -> None:
         super().__init__(learner, optimizer, memory, config, rng, sampler)
         self.memory: M2D3Memory = memory
         self.features = features
         self.detector = detector
-        self.latent_domain = 0  # L_t
+        self.domains = domains or LatentDomains(DetectionConfig(returns="off"))
         self.steps = 0
 
     def step(self, tasks: TaskBatch) -> StepRecord:
@@ -100,9 +104,9 @@ class M2D3PETS(ReplayingMethod):
         with self.clock("detection"):  # line 8, M2D3: first ODCD
             seen = self.features(tasks, self.embedding(tasks, outcome))
             change = self.detector.update(seen)
-        if change is not None:
-            self.latent_domain += 1  # L_t = L_{t-1} + 1
-            self.memory.relabel(change.started_at, self.latent_domain)
+            moves = self.domains.update(seen, change)
+        for move in moves:  # L_t = L_{t-1} + 1, or a domain that was there before
+            self.memory.relabel(move.since, move.label)
         arrival = self.arrival(tasks, outcome, self.latent_domain)
         admitted = self.remember(arrival)  # then in and out of memory
         self.steps += 1
@@ -110,9 +114,15 @@ class M2D3PETS(ReplayingMethod):
         return outcome.record(
             latent_domain=self.latent_domain,
             change=change,
+            moves=tuple(moves),
             admitted=admitted,
             extra=watched | self.sampler.numbers(),
         )
+
+    @property
+    def latent_domain(self) -> int:
+        """The label of the domain that tasks arrive from now."""
+        return self.domains.label
 
     def embedding(self, tasks: TaskBatch, outcome: StepOutcome) -> Tensor | None:
         """The learner's embedding of the tasks as they arrived, for features that need it."""
@@ -151,7 +161,7 @@ class M2D3PETS(ReplayingMethod):
         return super().state_dict() | {
             "detector": self.detector.state_dict(),
             "features": self.features.state_dict(),
-            "latent_domain": self.latent_domain,
+            "domains": self.domains.state_dict(),
             "steps": self.steps,
         }
 
@@ -159,7 +169,7 @@ class M2D3PETS(ReplayingMethod):
         super().load_state_dict(state)
         self.detector.load_state_dict(state["detector"])
         self.features.load_state_dict(state["features"])
-        self.latent_domain = int(state["latent_domain"])
+        self.domains.load_state_dict(state["domains"])
         self.steps = int(state["steps"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from metadrift import registry
-from metadrift.detection import ChangeDetector
+from metadrift.detection import ChangeDetector, LatentDomains
 from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner
@@ -42,6 +42,7 @@ def make_method(
     transform: TransformConfig | None = None,
     features: FeatureExtractor | None = None,
     detector: ChangeDetector | None = None,
+    domains: LatentDomains | None = None,
     options: Mapping[str, Any] | None = None,
     memory_class: type[Memory] | None = None,
     sampler: ReplaySampler | None = None,
@@ -49,8 +50,9 @@ def make_method(
     """A method by name, by reference or by its class. It trains on fresh tasks unless that is off.
 
     Methods with a memory need `buffer`. Methods that detect changes need `features` and
-    `detector`. `options` are the settings for the plug-ins' own `Options`. `memory_class` and
-    `sampler` are used instead of those that `memory` and `replay` name.
+    `detector`; `domains` tells their latent domains apart. `options` are the settings for the
+    plug-ins' own `Options`. `memory_class` and `sampler` are used instead of those that `memory`
+    and `replay` name.
     """
     memory, replay = memory or MemoryConfig(), replay or ReplayConfig()
     transform, options = transform or TransformConfig(), options or {}
@@ -74,6 +76,7 @@ def make_method(
             baseline or BaselineConfig(),
             features,
             detector,
+            domains,
             own,
             memory_class,
             options,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from metadrift.detection import ChangeDetector
+from metadrift.detection import ChangeDetector, LatentDomains
 from metadrift.detection.features import FeatureExtractor
 from metadrift.errors import UsageError
 from metadrift.learners import MetaLearner
@@ -32,7 +32,7 @@ class MethodParts:
         Storage for tasks, given to methods with a memory.
     memory, replay, baseline
         The settings of a run.
-    features, detector
+    features, detector, domains
         Given to methods that detect changes.
     options
         The method's own `Options`, if it has any.
@@ -51,6 +51,7 @@ class MethodParts:
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
+    domains: LatentDomains | None = None
     options: Any = None
     memory_class: type[Memory] | None = None
     all_options: Mapping[str, Any] = field(default_factory=dict)

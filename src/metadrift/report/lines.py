@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from statistics import fmean
@@ -59,9 +60,9 @@ def true_spans(group: Group) -> list[Span]:
 def latent_spans(group: Group, run: RunData) -> list[Span]:
     """The latent domains of a run. Each has the colour of the true domain of most of its steps."""
     colour = domain_colours(group)
-    starts = [0, *(int(change["started_at"]) for change in run.happened("change"))]
+    stays = [*latent_stays(run), (run.step, -1)]
     spans = []
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], run.step], strict=True)):
+    for (start, number), (end, _) in itertools.pairwise(stays):
         inside: Counter[tuple[str, int]] = Counter()
         for name, first, last in group.stays:
             if first < end and last > start:
@@ -71,6 +72,18 @@ def latent_spans(group: Group, run: RunData) -> list[Span]:
             name = f"latent {number}, mostly {most}"
             spans.append(Span(start, end, name, colour[most], str(number)))
     return spans
+
+
+def latent_stays(run: RunData) -> list[tuple[int, int]]:
+    """First step and label of each stay in a latent domain, as is known in the end."""
+    label_at = {0: 0}
+    for event in run.happened("change", "returned"):
+        if event["event"] == "change":
+            label_at[int(event["started_at"])] = int(event.get("label", len(label_at)))
+        else:
+            label_at[int(event["since"])] = int(event["label"])
+    found = sorted(label_at.items())
+    return [stay for i, stay in enumerate(found) if i == 0 or stay[1] != found[i - 1][1]]
 
 
 def slug(name: str) -> str:

@@ -58,9 +58,9 @@ class RunData:
                 found.append((domain, first, first + steps))
         return found
 
-    def happened(self, what: str) -> list[dict[str, Any]]:
-        """The events of one kind."""
-        return [event for event in self.events if event.get("event") == what]
+    def happened(self, *what: str) -> list[dict[str, Any]]:
+        """The events of these kinds."""
+        return [event for event in self.events if event.get("event") in what]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from torch import nn
 from metadrift import registry
 from metadrift.data.pack import Pack
 from metadrift.data.sampler import TaskSampler
-from metadrift.detection import ChangeDetector, make_detector
+from metadrift.detection import ChangeDetector, LatentDomains, make_detector
 from metadrift.detection.features import FeatureExtractor, make_features
 from metadrift.distributed.features import SharedFeatures
 from metadrift.distributed.group import Group
@@ -29,7 +29,7 @@ from metadrift.methods.make import find_method, make_method
 from metadrift.methods.optimisation import Schedule, make_optimizer
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.runs.config import STREAMS, RunConfig
-from metadrift.runs.oracle import NoFeatures, OracleDetector
+from metadrift.runs.oracle import NoFeatures, OracleDetector, OracleDomains
 from metadrift.runs.plugins import (
     HandedIn,
     method_class,
@@ -184,14 +184,21 @@ def build_method(
     refuse_idle_detection(kind, config.method, config.detection)
     features: FeatureExtractor | None = None
     detector: ChangeDetector | None = None
+    domains: LatentDomains | None = None
     if config.oracle:
         if not kind.detects or truth is None:
             raise UsageError(f"{config.method} has no latent domains: leave --labels oracle out")
+        clock = clock or StreamClock()
         features, detector = NoFeatures(), OracleDetector(truth.changes, clock)
+        labels = [truth.domains.index(domain) for domain in truth.stays]
+        domains = OracleDomains(truth.changes, labels, clock)
     elif kind.detects:
         settings = config.detection.scaled(config.scale)
         features = given.features or make_features(settings, example, config.options)
         detector = given.detector or make_detector(settings, config.options)
+        if given.features is not None and config.detection.returns == "auto":
+            settings = replace(settings, returns="off")  # nobody knows whether they drift
+        domains = LatentDomains(settings)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)
     method = make_method(
@@ -207,6 +214,7 @@ def build_method(
         transform=config.transform,
         features=features,
         detector=detector,
+        domains=domains,
         options=config.options,
         memory_class=given.memory,
         sampler=given.sampler,

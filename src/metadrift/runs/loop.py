@@ -18,12 +18,11 @@ from typing import Any
 
 import torch
 
-from metadrift.detection import Change
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.evaluation.protocol import DomainAccuracy, evaluate, overall
 from metadrift.evaluation.variance import replay_variance
-from metadrift.methods.base import NonFiniteError
+from metadrift.methods.base import NonFiniteError, StepRecord
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
@@ -257,8 +256,8 @@ class _Run:
         self.state.seconds["data"] += got - begin
         self.state.seconds["train"] += time.perf_counter() - begin
         self.state.step += 1
-        if record is not None and record.change is not None:
-            self._note(record.change)
+        if record is not None:
+            self._note(record)
         if record is None or skipped:
             return
         line = self.recorder.step(self.state.step - 1, record, **self._memory(self.state.step))
@@ -266,12 +265,19 @@ class _Run:
             self.progress.update(line)
             self.callbacks.on_step(line)
 
-    def _note(self, change: Change) -> None:
-        """Record a change that the method reports, in steps of the stream."""
-        at_step, started_at = map(self.parts.clock.stream_step, (change.at_step, change.started_at))
-        self.state.reports.append(at_step)
-        dated = replace(change, at_step=at_step, started_at=started_at)
-        self.recorder.event(self.state.step, "change", **asdict(dated))
+    def _note(self, record: StepRecord) -> None:
+        """A change that the method reports, or a return, dated by the stream's steps."""
+        date, change = self.parts.clock.stream_step, record.change
+        for move in record.moves:
+            if move.returned:
+                place = {"label": move.label, "since": date(move.since)}
+                self.recorder.event(self.state.step, "returned", **place)
+        if change is not None:
+            at_step, started_at = date(change.at_step), date(change.started_at)
+            self.state.reports.append(at_step)
+            dated = replace(change, at_step=at_step, started_at=started_at)
+            label = record.latent_domain
+            self.recorder.event(self.state.step, "change", **asdict(dated), label=label)
 
     def _memory(self, step: int) -> dict[str, Any]:
         """The memory's contents and draw probabilities, for a line of metrics."""

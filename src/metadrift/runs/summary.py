@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from metadrift import registry
-from metadrift.evaluation.detection import score_detection
+from metadrift.evaluation.detection import score_detection, score_labels
 from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
 from metadrift.evaluation.protocol import DomainAccuracy, overall
 from metadrift.methods.m2d3_pets import M2D3PETS
@@ -139,7 +139,10 @@ def _kept(parts: Parts, stages: list[dict[str, float]]) -> dict[str, Any]:
 def _detection(parts: Parts, reports: list[int]) -> dict[str, Any] | None:
     if parts.truth is None or not isinstance(parts.method, M2D3PETS):
         return None
-    return asdict(score_detection(parts.truth.changes, reports, parts.benchmark.steps))
+    date = parts.clock.stream_step
+    stays = [(date(first), label) for first, label in parts.method.domains.stays]
+    changes = score_detection(parts.truth.changes, reports, parts.benchmark.steps)
+    return asdict(changes) | asdict(score_labels(parts.truth, stays))
 
 
 def _memory(parts: Parts) -> dict[str, Any] | None:
