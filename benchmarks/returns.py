@@ -32,6 +32,7 @@ from metadrift.data.synthetic.generate import ensure_builtin
 from metadrift.detection import Change, DetectionConfig, FrozenFeatures, make_detector
 from metadrift.detection.returns import LatentDomains
 from metadrift.evaluation.detection import score_detection, score_labels
+from metadrift.examples import Pictures
 from metadrift.storage.files import write_json
 from metadrift.streams import Truth
 from metadrift.streams.benchmark import Segment
@@ -116,7 +117,7 @@ def returns(pools: Pools, seed: int, scale: float, orders: int) -> Row:
             false=score.false_alarms,
             returns=labels.returns,
             recognised=labels.recognised,
-            wrong=labels.wrong,
+            wrong=labels.wrong_labels,
             right_number=labels.latent_domains == labels.true_domains,
         )
     return say("returns", scale, total, delays)
@@ -144,7 +145,7 @@ def changes(pools: Pools, seed: int, kind: str, orders: int) -> Row:
             changes=score.true_changes,
             found=score.detected,
             false=score.false_alarms,
-            wrong=labels.wrong,
+            wrong=labels.wrong_labels,
             right_number=labels.latent_domains == labels.true_domains,
         )
     return say(kind, 0.05, total, delays)
@@ -237,7 +238,8 @@ def features(pack: Pack, cache: Path, seed: int, shots: int, tasks: int) -> np.n
     file = cache / f"{pack.name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npy"
     if file.exists():
         return np.load(file, allow_pickle=False)
-    sampler = TaskSampler(pack, "train", TaskGeometry(5, shots, queries=1), 3)
+    kind = Pictures(pack.image_size)
+    sampler = TaskSampler(pack, "train", TaskGeometry(5, shots, queries=1), kind)
     extract = FrozenFeatures(3)
     rng = np.random.default_rng([seed, shots, int(pack.sha256[:8], 16)])
     rows = np.stack([extract(sampler.draw(1, rng)) for _ in range(tasks)])

@@ -67,7 +67,17 @@ def summary(mean, oracle=False):
         "forgetting": 0.1,
         "backward_transfer": -0.1,
         "memory": {"min_share": 0.2},
-        "detection": {"true_changes": 5, "detected": 4, "false_alarms": 0, "mean_delay": 30.0},
+        "detection": {
+            "true_changes": 5,
+            "detected": 4,
+            "false_alarms": 0,
+            "mean_delay": 30.0,
+            "true_domains": 6,
+            "latent_domains": 6,
+            "returns": 2,
+            "recognised": 1,
+            "wrong_labels": 0,
+        },
         "timing": {"wall_s": 9.0},
     }
 
@@ -88,6 +98,7 @@ def test_rows_hold_means_over_seeds_and_differences_paired_by_seed(tmp_path):
     assert 0 < low < 0.05 < high
     assert ours["detection"] == {
         "true_changes": 15, "detected": 12, "false_alarms": 0, "mean_delay": 30.0,
+        "true_domains": 6, "latent_domains": 6, "returns": 6, "recognised": 3, "wrong_labels": 0,
     }  # fmt: skip
     assert "| protonet | 1 | ours | 55.0 ± 23.7 | +5.0 [+2.5, +7.5] |" in markdown(result)
 

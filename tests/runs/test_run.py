@@ -52,7 +52,7 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     assert set(summary["accuracy"]["per_domain"]) == {"dark", "middle", "bright"}
     assert set(summary["detection"]) == {
         "true_changes", "detected", "false_alarms", "mean_delay", "f1",
-        "true_domains", "latent_domains", "returns", "recognised", "wrong",
+        "true_domains", "latent_domains", "returns", "recognised", "wrong_labels",
     }  # fmt: skip
     assert {"capacity", "shares_by_true_domain", "min_share", "entropy"} <= set(summary["memory"])
     shares = np.array(list(summary["memory"]["shares_by_true_domain"].values()))
@@ -176,7 +176,7 @@ def test_a_domain_that_comes_back_is_written_down_and_resumed_to_the_same_bytes(
 ):
     summary = start(returning, tmp_path / "run", quiet=True)
     found = summary["detection"]
-    assert (found["returns"], found["recognised"], found["wrong"]) == (1, 1, 0)
+    assert (found["returns"], found["recognised"], found["wrong_labels"]) == (1, 1, 0)
     assert (found["true_domains"], found["latent_domains"]) == (2, 2)
     events = read_lines(tmp_path / "run" / "events.jsonl")
     (back,) = [event for event in events if event["event"] == "returned"]

@@ -156,6 +156,11 @@ def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
                 f"changes found: {found['detected']} of {found['true_changes']}, "
                 f"false alarms: {found['false_alarms']}"
             )
+            if found.get("returns"):
+                print(
+                    f"returns recognised: {found['recognised']} of {found['returns']}, "
+                    f"latent domains: {found['latent_domains']}, true ones: {found['true_domains']}"
+                )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MetadriftError(
             f"{folder / 'summary.json'} is not a summary of this version: {error}"

@@ -65,7 +65,7 @@ class LabelScore:
     latent_domains: int
     returns: int
     recognised: int
-    wrong: int
+    wrong_labels: int
 
 
 def score_labels(truth: Truth, stays: Sequence[tuple[int, int]]) -> LabelScore:
@@ -76,7 +76,7 @@ def score_labels(truth: Truth, stays: Sequence[tuple[int, int]]) -> LabelScore:
     >>> from metadrift.streams.benchmark import Segment
     >>> truth = Truth([Segment("a", 50), Segment("b", 50), Segment("a", 50), Segment("c", 50)])
     >>> score_labels(truth, [(0, 0), (52, 1), (101, 0), (150, 1)])
-    LabelScore(true_domains=3, latent_domains=2, returns=1, recognised=1, wrong=1)
+    LabelScore(true_domains=3, latent_domains=2, returns=1, recognised=1, wrong_labels=1)
     """
     owners: dict[int, str] = {}
     seen: set[str] = set()

@@ -147,8 +147,10 @@ def _detection(found: list[dict[str, Any] | None]) -> dict[str, Any] | None:
     known = [entry for entry in found if entry]
     if not known:
         return None
-    total = {k: sum(e[k] for e in known) for k in ("true_changes", "detected", "false_alarms")}
-    return {**total, "mean_delay": _mean([entry["mean_delay"] for entry in known])}
+    counts = ("true_changes", "detected", "false_alarms", "returns", "recognised", "wrong_labels")
+    total = {k: sum(e.get(k, 0) for e in known) for k in counts}
+    means = ("mean_delay", "latent_domains", "true_domains")
+    return total | {name: _mean([entry.get(name) for entry in known]) for name in means}
 
 
 def _shares(found: list[dict[str, float] | None]) -> dict[str, float] | None:

@@ -123,6 +123,12 @@ def _headline(variant: Variant) -> dict[str, Cell]:
         share = f"{found['detected']} of {found['true_changes']}"
         cells["changes found"] = Cell(share, found["detected"])
         cells["false alarms"] = Cell(str(found["false_alarms"]), found["false_alarms"])
+        if found.get("latent_domains"):
+            text = f"{found['latent_domains']:.3g} of {found['true_domains']:g}"
+            cells["latent domains at the end"] = Cell(text, found["latent_domains"])
+        if found.get("returns"):
+            share = f"{found['recognised']} of {found['returns']}"
+            cells["returns recognised"] = Cell(share, found["recognised"])
         if found["mean_delay"] is not None:
             cells["delay, steps"] = Cell(f"{found['mean_delay']:.0f}", found["mean_delay"])
     return cells
