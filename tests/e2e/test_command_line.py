@@ -33,6 +33,12 @@ def test_the_overview_loads_nothing_heavy():
     assert not {"torch", "numpy", "scipy", "tyro", "rich", "PIL"} & loaded
 
 
+def test_an_output_that_is_closed_is_no_reason_to_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # as `metadrift ... >&-` has it
+    assert main(["data", "list", "--data", str(tmp_path)]) == 0
+    sys.stdout.close()
+
+
 def test_the_version_is_told(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"metadrift {__version__}\n"
