@@ -100,14 +100,14 @@ def check(words, where):
         if words[1:] not in (["--help"], ["--version"]):
             with parse_only():
                 main([*words[1:], "--debug"])
-    elif program in ("python", "python3") and words[1].endswith(".py"):
-        script = ROOT.joinpath(*Path(words[1]).parts[-2:])  # benchmarks/X.py, from any folder
+    elif program in ("python", "python3") and (script := script_of(words[1])):
         source = script.read_text(encoding="utf-8")
         if "tyro.cli(" not in source and "parse_args" not in source:
             assert not words[2:], f"{where}: the script takes no arguments"
             return
         with parse_only(str(script), *words[2:]):
-            runpy.run_path(str(script), run_name="__main__")
+            whole = script.parent if script.name == "__main__.py" else script
+            runpy.run_path(str(whole), run_name="__main__")
     elif program == "make":
         for target in words[1:]:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), where
@@ -115,6 +115,13 @@ def check(words, where):
         assert words[1] == "-m", where
     else:
         assert program in OTHER_PROGRAMS, f"{where}: the suite does not know {program}"
+
+
+def script_of(name):
+    """The file of benchmarks/X.py, named from any folder, or of a folder that is a program."""
+    path = ROOT.joinpath(*Path(name).parts[-2:])
+    program = path / "__main__.py"
+    return path if path.suffix == ".py" else program if program.is_file() else None
 
 
 class ParsedError(BaseException):
