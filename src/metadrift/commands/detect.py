@@ -58,7 +58,7 @@ def detect_changes(
         At most one false alarm in this many steps; 10000 by default. A larger number finds changes
         a little later. Not for mode paper, whose threshold is fixed.
     window
-        B, steps in each of the two windows that are compared. A change is noticed some B to 2B
+        B, steps in each of the two windows that are compared. A change is noticed some B/2 to 2B
         steps after it began; two changes should lie at least 3B apart.
     mode
         default: an alarm by MMD between two windows, then a test on fresh rows. fourier: the same

@@ -18,7 +18,7 @@ class DriftDetector:
     Parameters
     ----------
     window
-        B; a change is noticed some B to 2B updates after it began.
+        B; a change is noticed some B/2 to 2B updates after it began.
     mode
         `default` or `fourier`.
     seed

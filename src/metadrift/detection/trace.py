@@ -46,7 +46,7 @@ def detect(
     mode
         `default`, `fourier`, or `paper` (Algorithm 1 as printed, on the paper's z).
     window
-        B; a change is reported some B to 2B steps after it.
+        B; a change is reported some B/2 to 2B steps after it.
     false_alarm_every
         At most one false alarm in so many steps; 10,000 if not given. Not for mode paper.
     seed
