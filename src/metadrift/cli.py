@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "one HTML page of a run or a comparison",
     "watch": "follow runs and comparisons in the terminal",
     "classify": "classify new pictures from a few examples per class, with a run's learner",
+    "export": "the embedding network of a run as an ONNX file",
     "detect": "the change detector alone, on any stream of vectors",
     "data list": "the packs in the data folder",
     "data download": "fetch a dataset from where it is published",
