@@ -24,7 +24,16 @@ from typing import Any, Literal
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.tables import did_you_mean, from_table
 
-Kind = Literal["methods", "learners", "backbones", "detectors", "features", "memories", "samplers"]
+Kind = Literal[
+    "methods",
+    "learners",
+    "backbones",
+    "detectors",
+    "features",
+    "memories",
+    "samplers",
+    "optimizers",
+]
 
 _BUILT_IN: dict[Kind, dict[str, str]] = {
     "methods": {
@@ -62,6 +71,7 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "both": "metadrift.detection.features:BothFeatures",
         "paper_z": "metadrift.detection.features:PaperFeatures",
     },
+    "optimizers": {},  # those of torch.optim have their own names
     "memories": {
         "reservoir": "metadrift.memory.reservoir:ReservoirMemory",
         "loss-aware": "metadrift.memory.loss_aware:LossAwareMemory",
@@ -222,6 +232,7 @@ _NONE: dict[Kind, str] = {
     "features": "there are no features",
     "memories": "there is no memory",
     "samplers": "there is no sampler",
+    "optimizers": "there is no optimiser",
 }
 
 

@@ -108,3 +108,10 @@ class Brightness(FeatureExtractor):
 
 class NoMethod:
     pass
+
+
+class Halved(torch.optim.SGD):
+    """Half the rate that it is given."""
+
+    def __init__(self, params, lr, momentum=0.0):
+        super().__init__(params, lr=lr / 2, momentum=momentum)

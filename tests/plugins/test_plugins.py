@@ -368,3 +368,12 @@ def test_a_name_that_is_unknown_is_refused_with_what_there_is():
     net = make_learner("protonet", image_size=8, ways=2, generator=0)
     with pytest.raises(UsageError, match="did you mean 'reservoir'"):
         make_method("resevoir", net, torch.optim.Adam(net.parameters()), seed=0)
+
+
+def test_an_optimiser_of_a_file_is_used(mine, words, capsys):
+    own = ["--optim.name", "mine.py:Halved", "--optim.options", "momentum=0.5", "--name", "x"]
+    assert main(["run", "--method", "sequential", *own, *words]) == 0
+    assert "plugin Halved" in json.loads(capsys.readouterr().out)["versions"]
+    other = ["--optim.name", "mine.py:Cosine", "--name", "y"]
+    assert main(["run", "--method", "sequential", *other, *words]) == 2
+    assert "is not a subclass of torch.optim.Optimizer" in capsys.readouterr().err

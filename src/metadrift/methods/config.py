@@ -122,7 +122,8 @@ class OptimConfig:
     """The optimiser. Its learning rate is --lr."""
 
     name: str = "Adam"
-    """An optimiser of torch.optim, such as SGD, AdamW or RMSprop. (mer has its own steps.)"""
+    """An optimiser of torch.optim, such as SGD, AdamW or RMSprop, or package.module:Name or
+    file.py:Name. (mer has its own steps.)"""
     options: tuple[str, ...] = ()
     """Its other parameters as NAME=VALUE, such as momentum=0.9 nesterov=true betas=[0.9,0.95]."""
     weight_decay: float = 0.0

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from metadrift import registry
 from metadrift.errors import UsageError
 from metadrift.methods.config import OptimConfig
 from metadrift.storage.reading import parse_toml
@@ -51,6 +52,8 @@ def make_optimizer(config: OptimConfig, lr: float, parameters: Iterable[nn.Param
 
 
 def _optimizer_class(name: str) -> Any:
+    if registry.is_reference(name):
+        return registry.subclass("optimizers", name, Optimizer)
     known = {
         kind.__name__: kind
         for kind in vars(torch.optim).values()

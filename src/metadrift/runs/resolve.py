@@ -72,6 +72,7 @@ def resolved(
         data=None,
         threads=config.threads or torch.get_num_threads(),
         learn=replace(learn, filters=filters or None),
+        optim=replace(config.optim, name=registry.whole(config.optim.name)),
         memory=replace(
             config.memory,
             capacity=config.memory.capacity or benchmark.memory,
