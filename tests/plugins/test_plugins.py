@@ -1,6 +1,7 @@
 """Parts from a user's own file, through the commands; and folders that try to make us load code."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -377,3 +378,19 @@ def test_an_optimiser_of_a_file_is_used(mine, words, capsys):
     other = ["--optim.name", "mine.py:Cosine", "--name", "y"]
     assert main(["run", "--method", "sequential", *other, *words]) == 2
     assert "is not a subclass of torch.optim.Optimizer" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_users_method_runs_on_two_processes(mine, words):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command = [*torchrun, "--nproc-per-node", "2", "-m", "metadrift", "run", "--name", "two"]
+    done = subprocess.run(
+        [*command, "--method", "mine.py:ReplayTwice", "--options.times", "3", *words],
+        capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(Path("runs/two/summary.json").read_text())
+    assert (summary["method"], summary["settings"]["options.times"]) == ("ReplayTwice", 3)
+    assert "plugin ReplayTwice" in summary["versions"]
+    began = read_lines(Path("runs/two/events.jsonl"))[0]
+    assert (began["event"], began["processes"]) == ("began", 2)

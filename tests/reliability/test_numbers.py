@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from metadrift import registry
+from metadrift import ContinualMetaLearner, registry
 from metadrift.cli import main
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
+from metadrift.methods.base import NonFiniteError
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.runs.config import RunConfig, to_toml
 from metadrift.runs.loop import _Run, start
@@ -223,7 +224,12 @@ def test_a_step_after_which_the_weights_overflowed_is_still_counted(config, tmp_
     assert dates(folder) == [(6, 6), (11, 11)]
 
 
-def test_images_can_hold_no_nan():
+def test_vectors_that_hold_nan_reach_neither_the_weights_nor_memory():
     geometry = TaskGeometry(2, 1, 1)
-    with pytest.raises(MetadriftError, match="uint8"):
-        TaskBatch(torch.full((1, 4, 1, 8, 8), math.nan), geometry)
+    model = ContinualMetaLearner("m2d3-pets", geometry=geometry, example=(8,), memory=4)
+    model.observe(TaskBatch(torch.randn(1, 4, 8), geometry))
+    before = {name: value.clone() for name, value in model.learner.state_dict().items()}
+    with pytest.raises(NonFiniteError):
+        model.observe(TaskBatch(torch.full((1, 4, 8), math.nan), geometry))
+    assert same(before, model.learner.state_dict())
+    assert len(model.method.memory) == 1

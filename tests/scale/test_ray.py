@@ -3,10 +3,12 @@
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from metadrift import registry
 from metadrift.experiments.grid import Grid
 from metadrift.experiments.local import run_locally
 from metadrift.experiments.progress import progress_of_all
@@ -15,6 +17,8 @@ from metadrift.runs.loop import go_on, start
 from metadrift.runs.record import read_lines
 
 ray = pytest.importorskip("ray", reason="the extra metadrift[ray] is not installed")
+
+MINE = f"{Path(__file__).parents[1] / 'plugins' / 'mine.py'}:ReplayTwice"
 
 # Ray's own code warns about files and sockets that it leaves to the garbage collector.
 pytestmark = [
@@ -44,7 +48,8 @@ def cluster(monkeypatch):
 
 @pytest.fixture
 def grid(two_domains):
-    """12 runs: 3 methods, 4 seeds."""
+    """12 runs: 3 methods, one of them of a user's file, 4 seeds."""
+    registry.allow(MINE)
     settings = {
         "benchmark": two_domains(12, 8, tasks=2),
         "ways": 3,
@@ -56,8 +61,8 @@ def grid(two_domains):
         "threads": 1,
         "learn": {"filters": 4},
     }
-    methods = ("sequential", "reservoir", "m2d3-pets")
-    variants = {method: {"method": method} for method in methods}
+    methods = {"mine": MINE, "reservoir": "reservoir", "m2d3-pets": "m2d3-pets"}
+    variants = {name: {"method": method} for name, method in methods.items()}
     return Grid("twelve", variants, seeds=(0, 1, 2, 3), reference="reservoir", settings=settings)
 
 
