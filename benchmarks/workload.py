@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metadrift.data.pack import Pack, open_pack, write_pack
+from metadrift.detection import Change
 from metadrift.memory import Arrival
 from metadrift.methods.m2d3_pets import M2D3PETS
 from metadrift.runs.build import Parts, build
@@ -50,10 +51,13 @@ def fill(parts: Parts, clusters: int = 6) -> None:
     for step in range(steps):
         tasks = next(parts.stream)
         method.memory.offer(Arrival(tasks, step * clusters // steps, importance=0.1))
-        method.detector.update(method.features(tasks))
-    method.latent_domain = clusters - 1
+        seen = method.features(tasks)
+        method.detector.update(seen)
+        method.domains.update(seen, None)
+    for _ in range(clusters - 1):
+        method.domains.update(seen, Change(steps, steps, 0.0, 0.0))
     # In a run the clusters appear one by one, and are not all measured in the same step.
-    seen = [[method.memory.slots_of(label)[0], 0.01] for label in method.memory.counts()]
-    method.observe(np.array(seen))
+    measured = [[method.memory.slots_of(label)[0], 0.01] for label in method.memory.counts()]
+    method.observe(np.array(measured))
     assert method.memory.full
     assert len(method.memory.counts()) == clusters

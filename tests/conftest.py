@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import metadrift
+from metadrift import registry
 from metadrift.detection import DetectionConfig, make_detector, make_features
 from metadrift.examples import Pictures
 from metadrift.learners import make_learner
@@ -25,6 +26,12 @@ from tiny_runs import write_benchmark, write_domain
 # A loaded machine is no reason to fail.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+
+@pytest.fixture(autouse=True)
+def no_plugin_was_loaded_by_another_test(monkeypatch):
+    """A run records the code of users that its process has loaded."""
+    monkeypatch.setattr(registry, "_loaded", {})
 
 
 @pytest.fixture(scope="session", autouse=True)

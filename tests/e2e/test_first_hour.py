@@ -74,13 +74,13 @@ def test_mistakes_in_python_are_answered_in_sentences(tmp_path):
     assert {"ContinualMetaLearner", "TaskBatch", "TaskGeometry", "load"} <= set(names.split())
 
 
-def test_a_hole_in_a_csv_is_named_by_its_step(tmp_path, capsys):
+def test_a_hole_in_a_csv_is_named_by_its_line_and_column(tmp_path, capsys):
     vectors = np.random.default_rng(0).normal(size=(60, 2))
     vectors[50, 1] = np.nan
     np.savetxt(tmp_path / "holes.csv", vectors, delimiter=",")
     assert main(["detect", str(tmp_path / "holes.csv")]) == 1
     said = capsys.readouterr().err
-    assert "step 50 holds NaN or infinity" in said
+    assert "holes.csv, line 51, column 2: the value is missing" in said
     assert "loss" not in said
 
 

@@ -70,7 +70,7 @@ def test_no_setting_is_left_to_a_default(method, learner, config):
     flat |= {f"{group}.{k}": v for group, table in groups.items() for k, v in table.items()}
     open_still = {name for name, value in flat.items() if value in (None, "auto")}
     # None is meant, and the device stays as asked.
-    allowed = {"only", "data", "device", "memory.rule"}
+    allowed = {"only", "data", "device", "memory.rule", "replay.sampler"}
     allowed |= {"optim.steps"}  # the length of the stream, which benchmark.toml holds
     if learner in ("protonet", "ridge"):
         allowed |= {"learn.inner_lr"}
@@ -157,7 +157,7 @@ def test_a_pack_with_other_images_is_refused_by_name(stopped, place, capsys):
     now = open_pack(place / "middle").sha256
     assert main(["resume", str(stopped), "--json"]) == 1
     said = capsys.readouterr().err
-    assert f"pack 'middle' at {place / 'middle'} has other images" in said
+    assert f"pack 'middle' at {place / 'middle'} has other examples" in said
     assert f"sha256 {now}, but the run was begun with {before}" in said
     assert len(said.strip().splitlines()) == 1
 

@@ -122,7 +122,7 @@ def test_what_a_killed_import_left_is_removed_by_the_next(driver, pets, tmp_path
 def test_an_import_killed_between_its_two_renames_loses_no_pack(driver, pets, tmp_path):
     assert imported(driver, pets, tmp_path)[0] == 0
     was = open_pack(tmp_path / "data" / "pets").sha256
-    killed = imported(driver, pets, tmp_path, "--replace", sabotage=["killed_after_the_rename", 1])
+    killed = imported(driver, pets, tmp_path, "--replace", sabotage=["killed_after_the_rename", 2])
     assert killed[0] == -9
     assert not (tmp_path / "data" / "pets").exists()
     rows = [("cat", "train", np.zeros((1, 8, 8, 1), np.uint8))]

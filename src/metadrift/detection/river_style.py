@@ -37,7 +37,7 @@ class DriftDetector:
     ...     detector.update(x)
     ...     if detector.drift_detected:
     ...         print("noticed at", step, "began at", detector.change.started_at)
-    noticed at 331 began at 300
+    noticed at 316 began at 300
     """
 
     def __init__(self, window: int = 50, mode: str = "default", seed: int = 0) -> None:
