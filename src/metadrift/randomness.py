@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,19 @@ def torch_generator(seed: int, purpose: Purpose, *key: int) -> torch.Generator:
 
     number = int(_sequence(seed, purpose, key).generate_state(1, np.uint64)[0])
     return torch.Generator().manual_seed(number)
+
+
+@contextmanager
+def global_torch_seed(generator: torch.Generator) -> Iterator[None]:
+    """Let torch's global generator follow from this one, for code that knows no other.
+
+    Afterwards the global generator is as it was.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())
+        yield
 
 
 def _sequence(seed: int, purpose: Purpose, key: tuple[int, ...]) -> np.random.SeedSequence:

@@ -22,6 +22,7 @@ from metadrift.errors import UsageError
 from metadrift.examples import ExampleKind, Pictures
 from metadrift.learners.backbones import ConvNet, blocks_for
 from metadrift.learners.normalisation import Normalisation
+from metadrift.randomness import global_torch_seed
 
 if TYPE_CHECKING:
     from metadrift.learners.base import MetaLearner
@@ -77,9 +78,7 @@ def make_backbone(
         "options": registry.own_options(make, options or {}),  # type: ignore[arg-type]
     }
     given = {word: value for word, value in every.items() if word in takes}
-    with torch.random.fork_rng(devices=[]):
-        # A custom module draws its first weights from torch's global generator.
-        torch.manual_seed(generator.initial_seed())
+    with global_torch_seed(generator):  # a custom module draws its first weights globally
         made = make(**given)
     if not isinstance(made, nn.Module):
         raise UsageError(f"{name} gave {type(made).__name__}; a backbone is a torch.nn.Module")
