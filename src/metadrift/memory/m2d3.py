@@ -144,7 +144,8 @@ class M2D3Memory(Memory):
 
     def observe(self, label: int, importance: float) -> None:
         self.importance.observe(label, importance)
-        self.shares.observe(label, importance)
+        if self.mode == "learned":
+            self.shares.observe(label, importance)
 
     def relabel(self, since_step: int, label: int) -> int:
         self.history.relabel(since_step, label)

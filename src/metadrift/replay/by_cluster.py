@@ -45,12 +45,16 @@ class ByCluster(ReplaySampler):
             return [], []
         self._draws += 1
         labels, q, weights = self.chances(memory)
+        self.about_to_draw(memory, q, weights)
         picked = rng.choice(len(labels), n, p=q).tolist()
         slots = []
         for i in picked:
             members = memory.slots_of(labels[i])
             slots.append(members[int(rng.integers(len(members)))])
         return slots, weights[picked].tolist()
+
+    def about_to_draw(self, memory: Memory, q: Floats, weights: Floats) -> None:
+        """Take note of the chances of a draw; most samplers need not."""
 
     def probabilities(self, memory: Memory) -> dict[int, float]:
         labels, q, _ = self.chances(memory)

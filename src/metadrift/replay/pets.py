@@ -84,15 +84,10 @@ class PETS(ByCluster):
         self.variance_ratio = 1.0
         self.importance = ClusterImportance(rate)  # G_i
 
-    def choose(
-        self, memory: Memory, n: int, rng: np.random.Generator
-    ) -> tuple[list[int], list[float]]:
-        if len(memory):
-            labels, q, weight = self.chances(memory)
-            G, share = self.importance.of(labels), _shares(memory)
-            uniform = float(share @ G**2)
-            self.variance_ratio = float(q @ (weight * G) ** 2) / uniform if uniform > 0 else 1.0
-        return super().choose(memory, n, rng)
+    def about_to_draw(self, memory: Memory, q: Floats, weights: Floats) -> None:
+        G = self.importance.of(list(memory.counts()))
+        uniform = float(_shares(memory) @ G**2)
+        self.variance_ratio = float(q @ (weights * G) ** 2) / uniform if uniform > 0 else 1.0
 
     def chances(self, memory: Memory) -> tuple[list[int], Floats, Floats]:
         labels, share = list(memory.counts()), _shares(memory)
