@@ -113,6 +113,7 @@ def test_a_setting_out_of_range_is_wrong_use():
         (["--transform.turn", "1.5"], "--transform.turn must be within 0..1, not 1.5"),
         (["--transform.shift", "0.5"], "--transform.shift must be within 0..0.5"),
         (["--test-precision", "-1"], "--test-precision must be at least 0"),
+        (["--tasks-per-step", "0"], "--tasks-per-step must be at least 1"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(words, says, capsys, tmp_path):

@@ -317,3 +317,13 @@ def test_a_test_stops_when_its_interval_is_narrow_enough(config, tmp_path):
     same = replace(config, method="reservoir", test_precision=1e-9, test_tasks=60)
     rows = start(same, tmp_path / "same", quiet=True)["accuracy"]["per_domain"].values()
     assert [row["tasks"] for row in rows] == [60, 60, 60]
+
+
+def test_tasks_per_step_stands_for_the_number_of_the_benchmark(config, tiny_benchmark, tmp_path):
+    written = tiny_benchmark.with_name("four.toml")
+    written.write_text("tasks_per_step = 4\n" + tiny_benchmark.read_text())
+    joint = replace(config, method="joint")
+    start(replace(joint, benchmark=str(written)), tmp_path / "written", quiet=True)
+    start(replace(joint, tasks_per_step=4), tmp_path / "asked", quiet=True)
+    assert_same_state(tmp_path / "written", tmp_path / "asked")
+    assert "tasks_per_step = 4" in (tmp_path / "asked" / "benchmark.toml").read_text()

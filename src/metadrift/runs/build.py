@@ -121,6 +121,8 @@ def scored_domains(config: RunConfig, benchmark: Benchmark, packs: dict[str, Pac
 def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
     """The benchmark at the run's scale. Raises if the processes cannot divide its tasks."""
     benchmark = load_benchmark(config.benchmark).scaled(config.scale)
+    if config.tasks_per_step is not None:
+        benchmark = replace(benchmark, tasks_per_step=config.tasks_per_step)
     if group is not None and group.size > 1:
         _check_division(config, benchmark, group.size)
     if config.only is None:
@@ -243,7 +245,7 @@ def _check_division(config: RunConfig, benchmark: Benchmark, processes: int) -> 
         raise UsageError(
             f"{processes} processes cannot divide the {benchmark.tasks_per_step} tasks per step of "
             f"benchmark {benchmark.name!r}: start as many as divide them, or set "
-            "tasks_per_step in a benchmark file of your own"
+            "--tasks-per-step"
         )
 
 

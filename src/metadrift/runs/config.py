@@ -81,6 +81,9 @@ class RunSettings:
     """protonet, ridge: combine the tasks of a step in training until they have this many classes, a
     multiple of --ways. Only tasks of one batch, or (m2d3-pets) of one latent domain, are combined.
     By default tasks are not combined. Evaluation does not change."""
+    tasks_per_step: int | None = None
+    """Tasks that arrive in a step, by default the benchmark's number. Joint training replays
+    nothing: twice the number gives it as many trained tasks as methods that replay one batch."""
     only: str | None = None
     """Train and test only on this domain of the benchmark."""
     lr: float = 0.001
@@ -135,7 +138,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         whole = ("queries", "test_tasks", "checkpoint_every", "keep", "log_every")
         least = dict.fromkeys(whole, 1) | {"stage_tasks": 0, "variance_every": 0, "threads": 1}
-        least |= {"test_precision": 0}
+        least |= {"test_precision": 0, "tasks_per_step": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:

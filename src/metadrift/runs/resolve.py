@@ -69,6 +69,7 @@ def resolved(
         benchmark=BENCHMARK,
         scale=1.0,
         ways_in_training=config.ways_in_training or config.ways,
+        tasks_per_step=benchmark.tasks_per_step,
         data=None,
         threads=config.threads or torch.get_num_threads(),
         learn=replace(learn, filters=filters or None),
