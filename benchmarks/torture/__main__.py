@@ -13,8 +13,9 @@ A trial kills, starves or deceives tiny runs and looks at what is left. It ends 
 - wrong: another promise was broken.
 
 Results are lines of JSON in --out: the same command again goes on where it was stopped. What failed
-is tried again, and a trial of a source that has changed since is new. It ends with code 1 unless
-all held. The numbers of trials and of minutes are bounded (--trials, --minutes).
+is tried again, and a trial of a source that has changed since is new. The trials run on a copy of
+the package, so that nobody changes it under them. It ends with code 1 unless all held. The numbers
+of trials and of minutes are bounded (--trials, --minutes).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -50,10 +52,12 @@ import ranks
 import shapes
 from trial import ENDS, FailedError, Trial, Workshop
 
+import metadrift
 from bench import machine, paste
 from metadrift.runs.record import versions
 from metadrift.storage.terminal import printable
 
+COPY = "TORTURE_COPY"  # in the environment of the process that works on a copy of the package
 PARTS = (kills, accidents, disks, ranks, cluster, shapes, hostile_runs, hostile_data, pages)
 
 
@@ -180,5 +184,15 @@ def markdown(results: list[Result], asked: int) -> str:
     return said + "\n\n" + "\n".join(lines)
 
 
+def on_a_copy() -> int:
+    """The same command with a copy of the package: a run and its resume must have one source."""
+    with tempfile.TemporaryDirectory(prefix="torture-source-") as home:
+        package = Path(metadrift.__file__).parent
+        shutil.copytree(package, Path(home) / package.name)
+        environment = os.environ | {COPY: home, "PYTHONPATH": home}
+        return subprocess.run([sys.executable, *sys.argv], env=environment).returncode
+
+
 if __name__ == "__main__":
-    raise SystemExit(main(tyro.cli(Arguments, description=__doc__)))
+    chosen_now = tyro.cli(Arguments, description=__doc__)
+    raise SystemExit(main(chosen_now) if COPY in os.environ else on_a_copy())
