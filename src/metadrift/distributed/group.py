@@ -17,11 +17,15 @@ import torch
 import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
+from metadrift.distributed.heartbeats import Heartbeats
 from metadrift.errors import LostProcessError, UsageError
 from metadrift.randomness import Purpose, generator
 
 TIMEOUT = timedelta(seconds=15)  # an exchange within a step that takes longer has lost a process
+_JOINING = timedelta(minutes=5)  # until all processes have loaded their libraries and met
 _PATIENCE = timedelta(minutes=30)  # for what may differ: start, checkpoints, evaluation
 
 
@@ -110,28 +114,47 @@ class Processes(Group):
         cuda = torch.cuda.is_available()
         if cuda:
             self._choose_gpu()
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._quick = dist.new_group(timeout=timeout)
+        store, self.rank, self.size = next(rendezvous("env://", timeout=_JOINING))
+        with self._losing_others():
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if cuda else "gloo",
+                store=PrefixStore("group", store),
+                rank=self.rank,
+                world_size=self.size,
+                timeout=_JOINING,
+            )
+            self._patient = dist.new_group(timeout=_PATIENCE)
+            self._quick = dist.new_group(timeout=timeout)
+        self._beats = Heartbeats(store, self.rank, self.size)
 
     def wait(self) -> None:
-        self._exchange(torch.zeros(1), None)
+        """Wait for all processes, as long as every one of them gives signs of life."""
+        with self._losing_others():
+            waiting = dist.all_reduce(torch.zeros(1), group=self._patient, async_op=True)
+            while not waiting.is_completed():
+                self._beats.check()
+                time.sleep(0.01)
+            waiting.wait()
 
     def sum_(self, tensor: Tensor) -> None:
         begin = time.perf_counter()
         # Neither backend reaches mps: copy such tensors to the CPU first.
         buffer = tensor if tensor.is_cuda else tensor.cpu()
-        self._exchange(buffer, self._quick)
+        with self._losing_others():
+            dist.all_reduce(buffer, group=self._quick)
         if buffer is not tensor:
             tensor.copy_(buffer)
         self.seconds += time.perf_counter() - begin
 
     def close(self) -> None:
+        self._beats.close()
         dist.destroy_process_group()
 
-    def _exchange(self, tensor: Tensor, among: dist.ProcessGroup | None) -> None:
+    @contextmanager
+    def _losing_others(self) -> Iterator[None]:
+        """Say an error of an exchange as what it means."""
         try:
-            dist.all_reduce(tensor, group=among)
+            yield
         except RuntimeError as error:
             raise LostProcessError(
                 f"process {self.rank} of {self.size} (they count from 0) has lost the others: "
