@@ -110,6 +110,10 @@ def test_a_setting_out_of_range_is_wrong_use():
         (["--learner", "anil", "--ways-in-training", "10"], "leave --ways-in-training out"),
         (["--replay.dark", "1"], "add --transform.turn 0 or --fresh off"),
         (["--method", "reservoir", "--labels", "oracle"], "reservoir has no latent domains"),
+        (
+            ["--replay.dark", "1", "--transform.turn", "0", "--transform.resplit", "1"],
+            "--transform.resplit draws other queries",
+        ),
         (["--transform.turn", "1.5"], "--transform.turn must be within 0..1, not 1.5"),
         (["--transform.shift", "0.5"], "--transform.shift must be within 0..0.5"),
         (["--test-precision", "-1"], "--test-precision must be at least 0"),

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadrift.replay import FreshTasks, Shift, Transform, Turn
+from metadrift.replay import FreshTasks, Resplit, Shift, Transform, Turn
 from metadrift.tasks import TaskBatch, TaskGeometry
 
-BOTH = (Turn(0.75), Shift(0.107))
+BOTH = (Turn(0.75), Shift(0.107), Resplit(1.0))
 
 
 def rngs(tasks: TaskBatch, seed: int = 0) -> list[np.random.Generator]:
@@ -27,7 +27,11 @@ def tasks_of(size: int, channels: int = 1, T: int = 2) -> TaskBatch:
 
 
 @given(
-    transform=st.one_of(st.builds(Shift, st.floats(0, 0.4)), st.builds(Turn, st.floats(0, 1))),
+    transform=st.one_of(
+        st.builds(Shift, st.floats(0, 0.4)),
+        st.builds(Turn, st.floats(0, 1)),
+        st.builds(Resplit, st.floats(0, 1)),
+    ),
     size=st.integers(4, 30),
     channels=st.sampled_from([1, 3]),
 )
@@ -45,7 +49,7 @@ def test_shape_type_and_the_given_images_stay(
     assert torch.equal(one.images, two.images)  # the generators decide
 
 
-@pytest.mark.parametrize("transform", [Shift(0.0), Turn(0.0)])
+@pytest.mark.parametrize("transform", [Shift(0.0), Turn(0.0), Resplit(0.0)])
 def test_no_strength_is_the_identity(transform: Transform) -> None:
     tasks = tasks_of(9)
     assert torch.equal(transform(tasks, rngs(tasks)).images, tasks.images)
@@ -158,3 +162,24 @@ def test_several_processes_transform_their_shares_as_one_does_the_whole(make_tas
         FreshTasks("all", BOTH).arriving(tasks[2 * rank : 2 * rank + 2], rank) for rank in range(3)
     ]
     assert torch.equal(torch.cat([share.images for share in shares]), whole.images)
+
+
+def test_a_new_split_keeps_every_example_in_its_class_and_draws_each_as_support() -> None:
+    g = TaskGeometry(ways=3, shots=2, queries=4)
+    label = torch.cat([torch.arange(3).repeat_interleave(2), torch.arange(3).repeat_interleave(4)])
+    rows = (10.0 * label + torch.arange(18) / 100)[None, :, None]
+    tasks, supports = TaskBatch(rows, g), set()
+    for seed in range(40):
+        out = Resplit()(tasks, rngs(tasks, seed))
+        assert sorted(out.examples.flatten().tolist()) == sorted(rows.flatten().tolist())
+        assert torch.equal(out.support.flatten() // 10, tasks.support_labels.float())
+        assert torch.equal(out.query.flatten() // 10, tasks.query_labels.float())
+        supports |= set(out.support.flatten().tolist())
+    assert len(supports) == 18
+
+
+def test_half_of_the_tasks_are_split_anew() -> None:
+    rows = torch.arange(12.0).reshape(1, 12, 1).expand(400, 12, 1)
+    tasks = TaskBatch(rows, TaskGeometry(ways=2, shots=3, queries=3))
+    changed = (Resplit(0.5)(tasks, rngs(tasks)).examples != rows).any(1).float().mean()
+    assert 0.4 < changed < 0.6

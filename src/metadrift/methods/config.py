@@ -75,7 +75,7 @@ class ReplayConfig:
 class TransformConfig:
     """How to transform fresh tasks (--fresh). The same for every method.
 
-    Pictures and vectors each have their own; those of the other kind are left out.
+    Pictures and vectors each have their own, beside resplit; those of the other kind are left out.
     """
 
     shift: float = 0.107
@@ -83,6 +83,9 @@ class TransformConfig:
     turn: float = 0.75
     """Turn this share of the classes by a quarter, a half or three quarters of a circle: a turned
     class is one more class. 0.75 has all four directions equally often."""
+    resplit: float = 0.0
+    """Draw anew, in this share of the tasks, which examples of a class are support and which are
+    queries. For pictures and vectors."""
     span: float = 0.0
     """Vectors: noise along the differences within a class, of this share of the class's spread."""
     mix: float = 0.0
@@ -93,8 +96,10 @@ class TransformConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.shift < 0.5:
             raise UsageError(f"--transform.shift must be within 0..0.5, not {self.shift}")
-        if not 0 <= self.turn <= 1:
-            raise UsageError(f"--transform.turn must be within 0..1, not {self.turn}")
+        for name in ("turn", "resplit"):
+            if not 0 <= getattr(self, name) <= 1:
+                given = getattr(self, name)
+                raise UsageError(f"--transform.{name} must be within 0..1, not {given}")
         for name, most in (("span", 10.0), ("mix", 1.0), ("drop", 0.95)):
             if not 0 <= getattr(self, name) <= most:
                 given = getattr(self, name)
@@ -106,7 +111,8 @@ class TransformConfig:
         One of another kind that was set on purpose is refused.
         """
         usual, pictures = TransformConfig(), isinstance(example, Pictures)
-        idle = [f.name for f in fields(self) if (f.name in VECTOR_TRANSFORMS) == pictures]
+        own = [f.name for f in fields(self) if f.name != "resplit"]
+        idle = [name for name in own if (name in VECTOR_TRANSFORMS) == pictures]
         for name in idle:
             if getattr(self, name) not in (0, getattr(usual, name)):
                 those = "vectors" if pictures else "pictures"
@@ -202,4 +208,9 @@ def refuse_idle_options(
         raise UsageError(
             "--replay.dark holds a task to the logits it had when it was stored, and a turned "
             "class is another class: add --transform.turn 0 or --fresh off"
+        )
+    if replay.dark and fresh != "off" and transform.resplit:
+        raise UsageError(
+            "--replay.dark keeps the logits of a stored task's queries, and --transform.resplit "
+            "draws other queries: leave one of them out"
         )

@@ -24,7 +24,7 @@ from metadrift.methods.config import (
 )
 from metadrift.methods.parts import MethodParts
 from metadrift.methods.replaying import ReplayingMethod
-from metadrift.replay import PETS, FreshTasks, LearnedReplay, ReplaySampler, Shift, Turn
+from metadrift.replay import PETS, FreshTasks, LearnedReplay, ReplaySampler, Resplit, Shift, Turn
 from metadrift.replay.vector_transforms import Drop, Mix, Span
 
 
@@ -86,7 +86,14 @@ def make_method(
     if sampler is not None and isinstance(method, ReplayingMethod):
         method.sampler = sampler
     mine = transform.only_for(learner.example)
-    every = (Turn(mine.turn), Shift(mine.shift), Span(mine.span), Mix(mine.mix), Drop(mine.drop))
+    every = (
+        Turn(mine.turn),
+        Shift(mine.shift),
+        Span(mine.span),
+        Mix(mine.mix),
+        Drop(mine.drop),
+        Resplit(mine.resplit),
+    )
     changes = [change for change in every if change.share]
     method.fresh_tasks = FreshTasks(fresh, changes, seed)
     return method

@@ -6,7 +6,7 @@ from metadrift.replay.dark import dark_term
 from metadrift.replay.learned import LearnedReplay
 from metadrift.replay.mir import candidates, most_interfered
 from metadrift.replay.pets import PETS
-from metadrift.replay.transforms import FreshTasks, Shift, Transform, Turn
+from metadrift.replay.transforms import FreshTasks, Resplit, Shift, Transform, Turn
 from metadrift.replay.uniform import UniformReplay
 from metadrift.replay.weighting import domain_balance
 from metadrift.replay.wider import put_together
@@ -18,6 +18,7 @@ __all__ = [
     "LearnedReplay",
     "Replay",
     "ReplaySampler",
+    "Resplit",
     "Shift",
     "Transform",
     "Turn",

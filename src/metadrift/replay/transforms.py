@@ -142,3 +142,41 @@ class Turn:
             these = of_image == quarter
             images[these] = np.rot90(images[these], quarter, (-2, -1))
         return TaskBatch(torch.from_numpy(images).to(tasks.images.device), tasks.geometry)
+
+
+@dataclass(frozen=True)
+class Resplit:
+    """Draws anew which examples of a class are its support and which its queries.
+
+    A stored 1-shot task with 5 queries per class and 5 classes has 6^5 such forms.
+
+    Parameters
+    ----------
+    share
+        The probability that a task is split anew.
+
+    Examples
+    --------
+    >>> from metadrift.tasks import TaskGeometry
+    >>> rows = torch.tensor([10.0, 20, 11, 12, 21, 22]).reshape(1, 6, 1)
+    >>> tasks = TaskBatch(rows, TaskGeometry(ways=2, shots=1, queries=2))
+    >>> out = Resplit()(tasks, [np.random.default_rng(0)])
+    >>> out.support.flatten().tolist(), out.query.flatten().tolist()
+    ([12.0, 22.0], [10.0, 11.0, 21.0, 20.0])
+    """
+
+    share: float = 1.0
+
+    def __call__(self, tasks: TaskBatch, rngs: Generators) -> TaskBatch:
+        g = tasks.geometry
+        support = np.arange(g.ways * g.shots).reshape(g.ways, g.shots)
+        query = support.size + np.arange(g.ways * g.queries).reshape(g.ways, g.queries)
+        by_class = np.concatenate([support, query], axis=1)  # [ways, shots+queries]
+        drawn = np.stack([
+            rng.permuted(by_class, axis=1) if rng.random() < self.share else by_class
+            for rng in rngs
+        ])  # fmt: skip
+        split = np.split(drawn, [g.shots], axis=2)
+        places = np.concatenate([part.reshape(len(tasks), -1) for part in split], axis=1)
+        examples = tasks.examples[torch.arange(len(tasks))[:, None], torch.from_numpy(places)]
+        return TaskBatch(examples, g)

@@ -231,6 +231,7 @@ def describe_fresh(fresh: Fresh, transform: TransformConfig) -> str:
     texts = {
         "shift": "images shifted by up to {:g}",
         "turn": "{:g} of the classes turned",
+        "resplit": "{:g} of the tasks split anew into support and queries",
         "span": "noise of {:g} of the spread of a class",
         "mix": "examples mixed with others of their class by up to {:g}",
         "drop": "{:g} of the numbers dropped",
