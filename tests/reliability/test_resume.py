@@ -6,11 +6,13 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from driven import STEPS
 from metadrift import registry
+from metadrift.data.pack import SPLITS, write_pack
 from metadrift.methods import OptimConfig
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import STREAMS
-from tiny_runs import assert_same_run
+from tiny_runs import assert_same_run, write_benchmark
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +54,29 @@ def test_a_killed_run_goes_on_with_the_same_average_of_its_weights(config, drive
     config = replace(config, learn=replace(config.learn, average=0.9, normalisation="running"))
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "killed", ["killed_in_step", 11])[0] == -9
+    code, said = driver.resume(tmp_path, "killed")
+    assert code == 0, said
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("method", ["m2d3-pets", "gss"])
+def test_a_killed_run_of_vectors_resumes_to_the_same_bytes(method, config, driver, tmp_path):
+    rng = np.random.default_rng(0)
+    for place, name in enumerate(STEPS):
+        centres = rng.normal(2 * place, 1, (18, 1, 6))
+        rows = [
+            (f"class{c}", SPLITS[c // 6], centres[c] + rng.normal(0, 0.5, (8, 6)))
+            for c in range(18)
+        ]
+        rows = [(label, split, x.astype(np.float32)) for label, split, x in rows]
+        write_pack(tmp_path / name, name, rows, source="made by the tests", licence="CC0")
+    benchmark = write_benchmark(tmp_path / "vectors.toml", STEPS, memory=6)
+    config = replace(config, benchmark=str(benchmark), method=method, backbone="mlp")
+    assert driver.run(tmp_path, config, "whole")[0] == 0
+    killed = driver.run(tmp_path, config, "killed", ["killed_in_step", 8])
+    assert killed[0] == -9, killed[1]
+    killed = driver.resume(tmp_path, "killed", ["killed_with_half_of_the_tensors", 1])
+    assert killed[0] == -9, killed[1]
     code, said = driver.resume(tmp_path, "killed")
     assert code == 0, said
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
