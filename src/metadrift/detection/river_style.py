@@ -64,6 +64,10 @@ class DriftDetector:
         self._found = self._detector.update(self._vector(x))
         self.change = self._found or self.change
 
+    def clone(self) -> DriftDetector:
+        """A new detector with the same parameters that has seen nothing; river's ensembles ask."""
+        return DriftDetector(self.config.window, self.config.mode, self.config.seed)
+
     def _vector(self, x: float | Sequence[float] | Mapping[str, float]) -> np.ndarray:
         if not isinstance(x, Mapping):
             return np.atleast_1d(np.asarray(x, np.float64))
