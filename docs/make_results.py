@@ -5,7 +5,8 @@ python docs/make_results.py [COMPARISON ...]
 Each named folder of a comparison (`metadrift compare --grid benchmarks/results/X.toml --name X`)
 becomes a small file docs/results/X.json: accuracies, settings, dates, versions. Then the page is
 rendered from docs/results/page.md.jinja, whose tables and numbers all come from these files. A
-section whose comparison was not measured is left out. Without arguments the page is rendered again.
+section whose comparison was not measured is left out. The figure of accuracy by domain and README's
+three numbers come from the same files. Without arguments all of this is made again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ from metadrift.storage.reading import read_json
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+README = HERE.parent / "README.md"
+BEGIN, END = "<!-- numbers -->", "<!-- end of numbers -->"
+# The comparison on equal terms, for figure and README: reservoir, ours, joint training.
+EQUAL = "equal"
+EQUAL_ROWS = ("reservoir", "m2d3-pets", "joint, as many trained tasks")
 
 
 def main(comparisons: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()) -> None:
@@ -36,8 +42,12 @@ def main(comparisons: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()) ->
     for folder in comparisons:
         write_json(RESULTS / f"{folder.name}.json", digest(folder))
         print(RESULTS / f"{folder.name}.json")
-    write_atomically(HERE / "results.md", render())
+    page = Page(read_results())
+    write_atomically(HERE / "results.md", render(page))
     print(HERE / "results.md")
+    if page.has(EQUAL):
+        draw(page, HERE / "images" / "results.png")
+        write_atomically(README, with_numbers(README.read_text(encoding="utf-8"), page))
 
 
 def digest(folder: Path) -> dict[str, Any]:
@@ -73,20 +83,73 @@ def digest(folder: Path) -> dict[str, Any]:
     }
 
 
-def render(folder: Path = RESULTS) -> str:
-    """The page, from the files in a folder."""
-    results = {
+def read_results(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Every measured comparison by its name."""
+    return {
         file.stem: json.loads(file.read_text(encoding="utf-8"))
         for file in sorted(folder.glob("*.json"))
     }
+
+
+def render(page: Page) -> str:
+    """The page of results, from its template."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(RESULTS), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
-    page = Page(results)
     names = ("has", "table", "domains", "shares", "facts", "accuracy", "gain", "power")
     environment.globals.update({name: getattr(page, name) for name in names})
     return environment.get_template("page.md.jinja").render()
+
+
+def draw(page: Page, file: Path) -> None:
+    """Accuracy by domain as bars, for the methods on equal terms."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [page.row(EQUAL, variant) for variant in EQUAL_ROWS]
+    steps = page.steps(EQUAL)
+    domains = [*rows[0]["per_domain"]]
+    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    width = 0.8 / len(rows)
+    for i, (row, colour) in enumerate(zip(rows, ("#8d99ae", "#d1495b", "#edae49"), strict=True)):
+        places = [d + (i - (len(rows) - 1) / 2) * width for d in range(len(domains))]
+        heights = [100 * row["per_domain"][d]["mean"] for d in domains]
+        bars = axes.bar(places, heights, 0.92 * width, color=colour, label=row["variant"])
+        axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
+    axes.axhline(20, color="#555555", linewidth=0.8, linestyle=":")
+    axes.annotate("guessing", (-0.66, 20.5), fontsize=8)
+    axes.set_xticks(range(len(domains)), [f"{d}\n{steps[d]:,} steps" for d in domains], fontsize=9)
+    axes.set_ylabel("accuracy on unseen classes, %")
+    axes.set_ylim(0, 112)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, ncols=len(rows), loc="upper center", fontsize=9)
+    figure.savefig(file, dpi=150, metadata={"Software": None})
+    plt.close(figure)
+    print(file)
+
+
+def numbers(page: Page) -> str:
+    """README's three numbers, from the comparison on equal terms."""
+    reservoir, ours, joint = EQUAL_ROWS
+    found = page.row(EQUAL, ours)["detection"]
+    shares = [percent(page.row(EQUAL, name)["min_share"]) for name in (ours, reservoir)]
+    seeds = len(page.row(EQUAL, ours)["seeds"])
+    return f"""\
+- **{page.gain(EQUAL, ours)}** points: `m2d3-pets` over a reservoir of the same size with the same fresh
+  tasks ({page.accuracy(EQUAL, ours)} % and {page.accuracy(EQUAL, reservoir)} %), paired over {seeds} seeds with the 95 % interval. Joint training on
+  as many tasks, which sees all domains all the time, has {page.accuracy(EQUAL, joint)} %.
+- **{shares[0]} %** of the memory is the smallest share of a domain at the end; in the reservoir it is {shares[1]} %.
+- **{found["detected"]} of {found["true_changes"]}** changes of domain were noticed, with {found["false_alarms"]} false alarms."""
+
+
+def with_numbers(readme: str, page: Page) -> str:
+    """README with the three numbers between their marks."""
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{numbers(page)}\n{END}{after}"
 
 
 class Page:
@@ -119,10 +182,7 @@ class Page:
     def domains(self, name: str, shots: int | None = None, learner: str | None = None) -> str:
         """Accuracy by domain, one row per variant, below the steps of each domain."""
         rows = self._rows(name, shots, learner)
-        names = list(rows[0]["per_domain"])
-        steps: dict[str, int] = {}
-        for domain, count in self._results[name]["segments"]:
-            steps[domain] = steps.get(domain, 0) + count
+        names, steps = list(rows[0]["per_domain"]), self.steps(name)
         lines = [["steps", *(f"{steps[domain]:,}" for domain in names)]]
         lines += [
             [row["variant"] + row["mark"]]
@@ -130,6 +190,13 @@ class Page:
             for row in rows
         ]
         return _table(["accuracy %", *names], lines)
+
+    def steps(self, name: str) -> dict[str, int]:
+        """The steps of each domain."""
+        found: dict[str, int] = {}
+        for domain, count in self._results[name]["segments"]:
+            found[domain] = found.get(domain, 0) + count
+        return found
 
     def shares(self, name: str, shots: int | None = None, learner: str | None = None) -> str:
         """The share of memory that each true domain has at the end."""
@@ -156,11 +223,11 @@ class Page:
 
     def accuracy(self, name: str, variant: str, shots: int | None = None) -> str:
         """The mean accuracy of a row, in percent."""
-        return percent(self._row(name, variant, shots)["accuracy"]["mean"])
+        return percent(self.row(name, variant, shots)["accuracy"]["mean"])
 
     def gain(self, name: str, variant: str, shots: int | None = None) -> str:
         """The paired difference of a row to its reference, with its interval."""
-        return difference(self._row(name, variant, shots)["difference"])
+        return difference(self.row(name, variant, shots)["difference"])
 
     def power(self, *names: str) -> str:
         """How many seeds each difference needs until its interval leaves zero out."""
@@ -170,7 +237,7 @@ class Page:
                 entry = row.get("difference")
                 if entry is None or len(row["seeds"]) < 2:
                     continue
-                theirs = self._row(name, entry["to"], row["shots"], row["learner"])["by_seed"]
+                theirs = self.row(name, entry["to"], row["shots"], row["learner"])["by_seed"]
                 pairs = zip(row["by_seed"], theirs, strict=True)
                 gaps = [a - b for a, b in pairs]
                 lines.append([
@@ -187,9 +254,10 @@ class Page:
             if shots in (None, row["shots"]) and learner in (None, row["learner"])
         ]
 
-    def _row(
+    def row(
         self, name: str, variant: str, shots: int | None = None, learner: str | None = None
     ) -> dict[str, Any]:
+        """One row of a comparison."""
         for row in self._rows(name, shots, learner):
             if row["variant"] == variant:
                 return row

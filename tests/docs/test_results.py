@@ -10,6 +10,10 @@ make_results = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(make_results)
 
 
+def render(folder):
+    return make_results.render(make_results.Page(make_results.read_results(folder)))
+
+
 def row(variant, by_seed, to=None):
     mean = sum(by_seed) / len(by_seed)
     entry = {
@@ -33,7 +37,15 @@ def row(variant, by_seed, to=None):
 
 
 def test_the_page_is_made_from_the_measured_files():
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == make_results.render()
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == make_results.render(
+        make_results.Page(make_results.read_results())
+    )
+
+
+def test_readme_has_the_numbers_of_the_measured_files():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = make_results.Page(make_results.read_results())
+    assert make_results.with_numbers(readme, page) == readme
 
 
 def test_a_measured_comparison_appears_and_an_unfinished_one_does_not(tmp_path):
@@ -50,10 +62,10 @@ def test_a_measured_comparison_appears_and_an_unfinished_one_does_not(tmp_path):
         "precision": ["bf16"],
     }
     (tmp_path / "full-1shot.json").write_text(json.dumps(result))
-    page = make_results.render(tmp_path)
+    page = render(tmp_path)
     assert "| m2d3-pets, fresh | 53.0 ± 2.0 | +2.0 [+1.0, +3.0] to reservoir, fresh |" in page
     (tmp_path / "full-1shot.json").write_text(json.dumps({**result, "missing": ["one"]}))
-    assert "one shot" not in make_results.render(tmp_path)
+    assert "one shot" not in render(tmp_path)
 
 
 def test_the_seeds_that_a_difference_needs_grow_with_its_spread():
