@@ -134,15 +134,19 @@ def draw(page: Page, file: Path) -> None:
 def numbers(page: Page) -> str:
     """README's three numbers, from the comparison on equal terms."""
     reservoir, ours, joint = EQUAL_ROWS
-    found = page.row(EQUAL, ours)["detection"]
-    shares = [percent(page.row(EQUAL, name)["min_share"]) for name in (ours, reservoir)]
-    seeds = len(page.row(EQUAL, ours)["seeds"])
-    return f"""\
-- **{page.gain(EQUAL, ours)}** points: `m2d3-pets` over a reservoir of the same size with the same fresh
-  tasks ({page.accuracy(EQUAL, ours)} % and {page.accuracy(EQUAL, reservoir)} %), paired over {seeds} seeds with the 95 % interval. Joint training on
-  as many tasks, which sees all domains all the time, has {page.accuracy(EQUAL, joint)} %.
-- **{shares[0]} %** of the memory is the smallest share of a domain at the end; in the reservoir it is {shares[1]} %.
-- **{found["detected"]} of {found["true_changes"]}** changes of domain were noticed, with {found["false_alarms"]} false alarms."""
+    accuracy = {name: page.accuracy(EQUAL, name) for name in EQUAL_ROWS}
+    share = {name: percent(page.row(EQUAL, name)["min_share"]) for name in (ours, reservoir)}
+    found, seeds = page.row(EQUAL, ours)["detection"], len(page.row(EQUAL, ours)["seeds"])
+    return (
+        f"- **{page.gain(EQUAL, ours)}** points: `m2d3-pets` over a reservoir of the same size "
+        f"with the same fresh\n  tasks ({accuracy[ours]} % and {accuracy[reservoir]} %), paired over "
+        f"{seeds} seeds with the 95 % interval. Joint training on\n  as many tasks, which sees all "
+        f"domains all the time, has {accuracy[joint]} %.\n"
+        f"- **{share[ours]} %** of the memory is the smallest share of a domain at the end; in the "
+        f"reservoir it is {share[reservoir]} %.\n"
+        f"- **{found['detected']} of {found['true_changes']}** changes of domain were noticed, "
+        f"with {found['false_alarms']} false alarms."
+    )
 
 
 def with_numbers(readme: str, page: Page) -> str:

@@ -1,4 +1,4 @@
-"""Another program takes a run's folder after a comparison has prepared it and before its run begins."""
+"""Another program takes a run's folder after a comparison has prepared it."""
 
 import json
 from types import SimpleNamespace
@@ -93,6 +93,7 @@ def test_a_result_with_the_same_settings_is_taken(engine, monkeypatch, tmp_path)
     folder = tmp_path / "race"
     monkeypatch.setattr(module, "write_config", another_program())
     result, failed = run_grid(grid(), folder, where, quiet=True)
-    assert not failed and not result["missing"]
+    assert not failed
+    assert not result["missing"]
     summary = json.loads(next(folder.glob("*/summary.json")).read_text())
     assert result["rows"][0]["accuracy"]["mean"] == summary["accuracy"]["mean"]
