@@ -139,9 +139,9 @@ def numbers(page: Page) -> str:
     found, seeds = page.row(EQUAL, ours)["detection"], len(page.row(EQUAL, ours)["seeds"])
     return (
         f"- **{page.gain(EQUAL, ours)}** points: `m2d3-pets` over a reservoir of the same size "
-        f"with the same fresh\n  tasks ({accuracy[ours]} % and {accuracy[reservoir]} %), paired over "
-        f"{seeds} seeds with the 95 % interval. Joint training on\n  as many tasks, which sees all "
-        f"domains all the time, has {accuracy[joint]} %.\n"
+        f"with the same fresh\n  tasks ({accuracy[ours]} % and {accuracy[reservoir]} %), paired "
+        f"over {seeds} seeds with the 95 % interval. Joint training on\n  as many tasks, "
+        f"which sees all domains all the time, has {accuracy[joint]} %.\n"
         f"- **{share[ours]} %** of the memory is the smallest share of a domain at the end; in the "
         f"reservoir it is {share[reservoir]} %.\n"
         f"- **{found['detected']} of {found['true_changes']}** changes of domain were noticed, "
