@@ -78,6 +78,8 @@ def test_what_is_measured_is_what_would_be_replayed(scene):
     scene.fresh_tasks = FreshTasks("replay", [Turn(1.0)])
     turned = replay_variance(scene, np.random.default_rng(0))
     assert abs(turned.uniform / stored.uniform - 1) > 1e-3
+    scene.fresh_tasks = FreshTasks("off", [Turn(1.0)])
+    assert replay_variance(scene, np.random.default_rng(0)) == stored
 
 
 def test_there_is_nothing_to_measure_without_pets(scene):

@@ -117,6 +117,9 @@ def test_any_ways_and_shots_are_answered(name, shots, queries):
         found = logits_of(learner, images[:n], labels, images[n:], together=together)
         assert found.shape == (queries, len(shots))
         assert torch.isfinite(found).all()
+        order = torch.randperm(n, generator=generator)  # the order of the support means nothing
+        again = logits_of(learner, images[order], labels[order], images[n:], together=together)
+        torch.testing.assert_close(again, found, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -126,10 +126,22 @@ def test_a_wrong_part_is_one_sentence(part, sentence, mine, words, capsys):
 
 
 def test_every_method_that_draws_takes_a_sampler(mine, words, capsys):
+    (mine / "counting.py").write_text(
+        "from metadrift.replay import UniformReplay\n"
+        "class Counting(UniformReplay):\n"
+        "    def choose(self, *given):\n"
+        "        with open('draws', 'a') as file:\n"
+        "            file.write('.')\n"
+        "        return super().choose(*given)\n"
+    )
     for method in ("reservoir", "gss", "agem", "mer", "balanced-oracle"):
-        command = ["run", "--method", method, "--sampler", "mine.py:AlsoUniform"]
+        command = ["run", "--method", method, "--sampler", "counting.py:Counting"]
         assert main([*command, "--name", method, "--only", "dark", *words]) == 0
-        assert "plugin AlsoUniform" in json.loads(capsys.readouterr().out)["versions"]
+        summary = json.loads(capsys.readouterr().out)
+        assert "plugin Counting" in summary["versions"]
+        drawn = (mine / "draws").read_text()
+        assert len(drawn) >= summary["steps"] - 1  # every step but the first, with an empty memory
+        (mine / "draws").unlink()
 
 
 def test_a_grid_names_parts_in_short(mine, tiny_benchmark):

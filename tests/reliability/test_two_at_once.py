@@ -74,13 +74,16 @@ def test_a_lock_is_waited_for_as_long_as_asked(tmp_path):
         assert time.monotonic() - start >= 0.3
 
 
-def test_a_run_begins_the_moment_its_folder_is_let_go(config, driver, tmp_path):
+def test_a_run_waits_for_its_folder_and_then_goes_on_to_the_same_bytes(config, driver, tmp_path):
+    assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "run", ["killed_in_step", 5])[0] == -9
     held = ExitStack()
     held.enter_context(lock(tmp_path / "run" / ".lock", "held"))
+    began = time.monotonic()
     threading.Timer(0.5, held.close).start()
-    found = go_on(tmp_path / "run", quiet=True, patience=60)
-    assert "accuracy" in found
+    go_on(tmp_path / "run", quiet=True, patience=60)
+    assert 0.5 <= time.monotonic() - began < 30
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 @pytest.fixture

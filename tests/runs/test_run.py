@@ -102,6 +102,11 @@ def test_another_seed_gives_another_run(config, tmp_path):
     one = start(config, tmp_path / "one", quiet=True)
     two = start(replace(config, seed=1), tmp_path / "two", quiet=True)
     assert one["accuracy"] != two["accuracy"]
+    losses = [
+        [line["loss"] for line in read_lines(tmp_path / name / "metrics.jsonl")]
+        for name in ("one", "two")
+    ]
+    assert not set(losses[0]) & set(losses[1])  # other tasks and other weights from the first step
 
 
 # The other methods are killed in tests/reliability, in less time.
