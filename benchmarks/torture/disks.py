@@ -44,7 +44,7 @@ def _disk(place: Path, kilobytes: int) -> Iterator[Path]:
 def _mount(*words: str) -> None:
     done = subprocess.run(["mount", *words], capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"torture: a file system cannot be mounted here: {done.stderr.strip()}")
+        raise FailedError("wrong", f"no file system can be mounted here: {done.stderr.strip()}")
 
 
 def _full(work: Workshop, place: Path, rng: random.Random, method: str) -> str:

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -230,6 +231,7 @@ def _link_out(folder: Path) -> Path:
     return folder / "s"
 
 
+EVIL = Path(tempfile.gettempdir()) / "metadrift-torture-evil.png"
 ARCHIVES: dict[str, Callable[[Path], Path]] = {
     "pictures that swell": _zip_bomb,
     "pictures of 60,000 pixels": _picture_bomb,
@@ -239,7 +241,7 @@ ARCHIVES: dict[str, Callable[[Path], Path]] = {
     "a device": _tar(tarfile.CHRTYPE, "s/c0/x.png", ""),
     "a pipe": _tar(tarfile.FIFOTYPE, "s/c0/x.png", ""),
     "a name with ../": _names("../../evil.png"),
-    "an absolute name": _names("/tmp/evil.png"),
+    "an absolute name": _names(str(EVIL)),
     "a drive letter": _names("C:\\evil.png"),
     "names of control codes": _names("s/c0/\x1b[31m.png", "s/\u202ec/1.png"),
     "a name of 5,000 letters": _names("s/c0/" + "x" * 5000 + ".png"),
@@ -260,8 +262,10 @@ def _archive(work: Workshop, place: Path, rng: random.Random, make: Callable[[Pa
     (place / "here" / "said.txt").unlink(missing_ok=True)
     expect(code in (0, 1), said)
     made = sorted(path.name for path in place.iterdir())
-    if set(made) - {"data", "here", "source"}:
-        raise FailedError("outside", f"made beside: {made}")
+    folders = (place.parent, place.parent.parent, EVIL.parent)
+    above = [path for folder in folders for path in folder.glob("*evil*.png")]
+    if set(made) - {"data", "here", "source"} or above:
+        raise FailedError("outside", f"made beside: {made}, above: {above}")
     left = sorted(path.name for path in (place / "data").glob("*")) if code else []
     expect(not left, f"refused, but left {left}")
     return f"{code}: {shortened(said)}"

@@ -96,9 +96,7 @@ def _link(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
 def _pipe(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
     run = work.stopped(place)
     os.mkfifo(_put(run, name))
-    code, said = work.call(place, "resume", run)
-    expect(code in (0, 1), said)
-    return f"{code}: {shortened(said)}"
+    return work.same_or_refused(run, work.mapped)
 
 
 def _endless(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
@@ -107,10 +105,7 @@ def _endless(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
     file = _put(run, name)
     file.touch()
     os.truncate(file, 2**40)
-    words = ["resume", run]
-    code, said = work.call(place, *words, sabotage=["little_memory", 3 * 2**30])
-    expect(code in (0, 1), said)
-    return f"{code}: {shortened(said)}"
+    return work.same_or_refused(run, work.mapped)
 
 
 def _show(work: Workshop, place: Path, run: Path) -> str:
@@ -298,8 +293,7 @@ def _comparison_links(work: Workshop, place: Path, rng: random.Random) -> str:
     words = ["compare", "--benchmark", work.benchmark, "--ways", "3", "--queries", "2"]
     words += ["--methods", "reservoir", "--seeds", "0", "--out", place, "--name", "c", "--json"]
     with untouched(victim):
-        code, said = work.call(place, *words)
-    return f"{code}: {shortened(said)}"
+        return work.refused(place, *words)
 
 
 EDITS = {
@@ -328,4 +322,5 @@ def _cut_metrics(work: Workshop, place: Path, rng: random.Random) -> str:
     expect(code == 0, said)
     for line in file.read_text().splitlines():
         json.loads(line)
+    work.same(run, work.mapped)
     return f"cut at {at} bytes of {file.name}"

@@ -129,8 +129,12 @@ def _nan(work: Workshop, place: Path, rng: random.Random, rank: int) -> str:
     _undisturbed(work, method)
     step = rng.randint(25, 100)
     process = _start(place, _words(work, place, "run", method), NAN_ON=str(rank), NAN_IN=str(step))
-    code = _end(process, 300)
-    said = (place / "said.txt").read_text(errors="replace")
+    told, end = place / "said.txt", time.monotonic() + 300
+    while process.poll() is None and "metadrift run: " not in told.read_text(errors="replace"):
+        expect(time.monotonic() < end, "it did not come to the step")
+        time.sleep(0.05)
+    code = _end(process, WITHIN)  # from the moment that one rank has said why
+    said = told.read_text(errors="replace")
     expect(code != 0, "it ended as if nothing had happened")
     ours = [line for line in said.splitlines() if line.startswith("metadrift run: ")]
     expect(len(ours) == 1 and f"at step {step}" in ours[0], f"said: {ours} {said[-500:]}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trial import Trial, Workshop, expect, refuse_traceback, shortened
+from trial import FailedError, Trial, Workshop, expect, refuse_traceback, shortened
 
 from metadrift.data.pack import SPLITS, write_pack
 
@@ -114,13 +114,16 @@ def _output(work: Workshop, place: Path, rng: random.Random, what: str, command:
     redirected = {"closed": ">&-", "full": "> /dev/full", "a pipe that ends": "| head -c 1"}[what]
     program = str(Path(sys.executable).parent / "metadrift")
     script = f'set -o pipefail; "$@" {redirected}'
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", program, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    try:
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", program, *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+    except subprocess.TimeoutExpired:
+        raise FailedError("hang", f"{command} did not end in 300 s") from None
     refuse_traceback(done.returncode, done.stderr)
     expect("Exception ignored" not in done.stderr, done.stderr[-500:])
     if command == "run":  # what it computed is there whoever listens

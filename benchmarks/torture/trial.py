@@ -112,11 +112,15 @@ class Workshop:
             self._whole[key] = self.home / name
         return self._whole[key]
 
+    @property
+    def mapped(self) -> RunConfig:
+        """The settings of `stopped`."""
+        return replace(self.config, memory=MemoryConfig(mapped=True))
+
     def stopped(self, place: Path) -> Path:
         """A copy of a run with a mapped memory that was killed after its checkpoint of step 9."""
-        config = replace(self.config, memory=MemoryConfig(mapped=True))
         if not (self.home / "stopped").exists():
-            code, said = self.run(self.home, config, "stopped", ["killed_in_step", 10])
+            code, said = self.run(self.home, self.mapped, "stopped", ["killed_in_step", 10])
             expect(code == -9, said)
             (self.home / "stopped" / ".lock").unlink(missing_ok=True)
         return Path(shutil.copytree(self.home / "stopped", place / "run"))
@@ -131,6 +135,16 @@ class Workshop:
         if code != 0:
             raise FailedError("lost", f"resume ended with {code}: {said[-800:]}")
         self.same(run, config)
+
+    def same_or_refused(self, run: Path, config: RunConfig) -> str:
+        """Resume a run: it comes to the same end, or says in one sentence why it cannot go on."""
+        code, said = self.resume(run, ["little_memory", ROOM])
+        expect(code in (0, 1), f"{code}: {said[-800:]}")
+        if code == 0:
+            self.same(run, config)
+            return "came to the same end"
+        expect(len(said.strip().splitlines()) == 1, f"more than a sentence: {said[:800]}")
+        return f"refused: {shortened(said)}"
 
     def same(self, run: Path, config: RunConfig) -> None:
         try:
