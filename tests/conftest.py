@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import signal
 import tarfile
 import zipfile
 from pathlib import Path
@@ -26,6 +27,9 @@ from tiny_runs import write_benchmark, write_domain
 # A loaded machine is no reason to fail.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+# Started in the background of a shell, the tests would hand on that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -124,10 +124,7 @@ def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int
     data = tmp_path / "data"
     words = ["data", "import", "folder", tmp_path / "many.zip", "--out", data]
     process = subprocess.Popen(
-        [COMMAND, *words, "--workers", str(workers)],
-        stderr=subprocess.PIPE,
-        # Started in the background of a shell, the tests would hand on that SIGINT is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        [COMMAND, *words, "--workers", str(workers)], stderr=subprocess.PIPE
     )
     for _ in range(600):
         if data.is_dir() and any(file.stat().st_size > 10**6 for file in data.glob(".*/*.npy")):

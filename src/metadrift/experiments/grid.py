@@ -77,7 +77,7 @@ class Grid:
     >>> grid = Grid("two", {"sequential": {"method": "sequential"}, "joint": {"method": "joint"}},
     ...             seeds=(0, 1), settings={"scale": 0.1})
     >>> [cell.name for cell in grid.cells()][:2]
-    ['sequential-protonet-1shot-seed0', 'sequential-protonet-1shot-seed1']
+    ['sequential-protonet-1shot-seed0', 'joint-protonet-1shot-seed0']
     """
 
     title: str
@@ -93,13 +93,16 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """Every run, ordered by row of the table and then by seed. Wrong settings raise here."""
+        """Every run, seed by seed, so that a first seed of every row comes early.
+
+        Wrong settings raise here.
+        """
         found = [
             Cell(variant, learner, shots, seed, self._config(variant, learner, shots, seed))
+            for seed in self.seeds
             for shots in self.shots
             for learner in self.learners
             for variant in self.variants
-            for seed in self.seeds
         ]
         if not found:
             raise MetadriftError("a comparison needs at least one method, learner, shots and seed")
