@@ -30,7 +30,7 @@ def test_a_file_of_variants_becomes_runs_with_their_settings(tmp_path):
     (tmp_path / "two.toml").write_text(TOML)
     cells = load_grid(tmp_path / "two.toml").cells()
     assert len(cells) == 8
-    assert [cell.seed for cell in cells] == [3] * 4 + [4] * 4  # a first seed of every row comes early
+    assert [cell.seed for cell in cells] == [3] * 4 + [4] * 4  # first seeds come first
     assert cells[1].name == "without-PETS-protonet-1shot-seed3"
     config = cells[1].config
     assert (config.method, config.scale, config.shots, config.seed) == ("m2d3-pets", 0.5, 1, 3)
