@@ -136,19 +136,19 @@ class Workshop:
             raise FailedError("lost", f"resume ended with {code}: {said[-800:]}")
         self.same(run, config)
 
-    def same_or_refused(self, run: Path, config: RunConfig) -> str:
+    def same_or_refused(self, run: Path, config: RunConfig, lost_lines: bool = False) -> str:
         """Resume a run: it comes to the same end, or says in one sentence why it cannot go on."""
         code, said = self.resume(run, ["little_memory", ROOM])
         expect(code in (0, 1), f"{code}: {said[-800:]}")
         if code == 0:
-            self.same(run, config)
+            self.same(run, config, lost_lines)
             return "came to the same end"
         expect(len(said.strip().splitlines()) == 1, f"more than a sentence: {said[:800]}")
         return f"refused: {shortened(said)}"
 
-    def same(self, run: Path, config: RunConfig) -> None:
+    def same(self, run: Path, config: RunConfig, lost_lines: bool = False) -> None:
         try:
-            assert_same_run(self.whole(config), run)
+            assert_same_run(self.whole(config), run, lost_lines)
         except AssertionError as error:
             raise FailedError("lost", f"the numbers differ: {str(error)[:300]}") from None
 

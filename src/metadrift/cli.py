@@ -47,14 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    if not words or words[0] in ("-h", "--help"):
-        print(_overview())
-        return 0
-    if words[0] == "--version":
-        print(f"metadrift {__version__}")
-        return 0
     program = "metadrift"
     try:
+        if not words or words[0] in ("-h", "--help"):
+            print(_overview(), flush=True)
+            return 0
+        if words[0] == "--version":
+            print(f"metadrift {__version__}", flush=True)
+            return 0
         name, rest = _find(words)
         program = f"metadrift {name}"
         registry.allow(*rest)  # only code named on the command line may be loaded

@@ -54,7 +54,8 @@ def test_the_table_counts_every_end_by_kind(torture):
 @pytest.mark.slow
 def test_trials_go_on_where_they_were_stopped_and_write_their_table(tmp_path):
     (tmp_path / "page.md").write_text("a\n<!-- torture -->\nold\n<!-- end of torture -->\nb\n")
-    command = [sys.executable, HOME, "--only", "config.toml with", "--out", tmp_path]
+    command = [sys.executable, HOME, "--out", tmp_path, "--only"]
+    command += [f"config.toml with {what}" for what in ("a date", "NaN", "infinity")]
     command += ["--docs", tmp_path / "page.md"]
 
     def tried(*more):
@@ -68,11 +69,11 @@ def test_trials_go_on_where_they_were_stopped_and_write_their_table(tmp_path):
         lines = (tmp_path / "results.jsonl").read_text().splitlines()
         return [json.loads(line)["name"] for line in lines]
 
-    first = tried("--trials", "2")
-    assert len(first) == 2
+    first = tried("--trials", "1")
+    assert len(first) == 1
     every = tried()
-    assert every[:2] == first
-    assert len(every) == len(set(every)) > 5
+    assert every[:1] == first
+    assert len(every) == len(set(every)) == 3
     assert tried() == every
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("a\n")

@@ -1,6 +1,7 @@
 """The installed command as a new user meets it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -37,6 +38,20 @@ def test_an_output_that_is_closed_is_no_reason_to_fail(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)  # as `metadrift ... >&-` has it
     assert main(["data", "list", "--data", str(tmp_path)]) == 0
     sys.stdout.close()
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_an_output_that_is_full_or_ends_is_told_in_a_sentence(word):
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([METADRIFT, word], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "metadrift: No space left on device\n")
+    away, end = os.pipe()
+    os.close(away)
+    done = subprocess.run([METADRIFT, word], stdout=end, stderr=subprocess.PIPE, text=True)
+    os.close(end)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_the_version_is_told(capsys):

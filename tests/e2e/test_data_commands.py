@@ -123,9 +123,7 @@ def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int
             archive.writestr(f"class {n % 20}/{n}.png", picture.getvalue())
     data = tmp_path / "data"
     words = ["data", "import", "folder", tmp_path / "many.zip", "--out", data]
-    process = subprocess.Popen(
-        [COMMAND, *words, "--workers", str(workers)], stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([COMMAND, *words, "--workers", str(workers)], stderr=subprocess.PIPE)
     for _ in range(600):
         if data.is_dir() and any(file.stat().st_size > 10**6 for file in data.glob(".*/*.npy")):
             break

@@ -101,7 +101,8 @@ class RunSettings:
     """Stop testing a domain once its 95 % interval is at most this many percentage points on each
     side, such as 0.5. 0 never stops early. All methods get the same tasks in the same order."""
     stage_tasks: int = 100
-    """Unseen tasks per domain after each true segment, for forgetting; 0 for none."""
+    """Unseen tasks per domain after each true segment, for forgetting; 0 for none, and never more
+    than in the final evaluation."""
     split: Literal["test", "val"] = "test"
     """Classes of the evaluation; choose settings on val only."""
     checkpoint_every: int = 500

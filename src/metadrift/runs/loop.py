@@ -317,7 +317,7 @@ class _Run:
             self.recorder.event(self.state.step, "variance", **asdict(found), ratio=found.ratio)
 
     def _stage(self) -> None:
-        accuracy = self._evaluate(self.config.stage_tasks)
+        accuracy = self._evaluate(min(self.config.stage_tasks, self.config.test_tasks))
         self.state.stages.append({name: scored.mean for name, scored in accuracy.items()})
         stage, learner = self.state.stages[-1], self.parts.method.evaluated
         measured = self.callbacks.on_stage(self.state.step, stage, learner)
