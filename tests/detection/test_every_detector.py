@@ -63,6 +63,17 @@ def test_any_blocks_and_resumes_give_the_same_answers(
 
 
 @each_mode
+def test_after_a_resume_a_vector_of_another_length_is_still_refused(
+    config: DetectionConfig, stream: Callable[..., np.ndarray]
+) -> None:
+    before, after = make_detector(config), make_detector(config)
+    before.update_many(stream(3, (5, 0.0)))
+    after.load_state_dict(before.state_dict())
+    with pytest.raises(MetadriftError, match="of step 5 has length 3, those before it"):
+        after.update(np.zeros(3))
+
+
+@each_mode
 def test_a_state_taken_at_any_step_goes_on_to_the_same_bits(
     config: DetectionConfig, stream: Callable[..., np.ndarray]
 ) -> None:

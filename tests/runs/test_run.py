@@ -14,6 +14,7 @@ import pytest
 
 from metadrift.detection import DetectionConfig
 from metadrift.errors import MetadriftError
+from metadrift.runs.build import build
 from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.loop import go_on, start
@@ -70,6 +71,19 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     assert lines[-1]["sampling"].keys() == lines[-1]["memory"].keys()
     events = read_lines(tmp_path / "run" / "events.jsonl")
     assert [e["step"] for e in events if e["event"] == "evaluation"] == [40, 70, 120]
+
+
+def test_a_stage_has_no_more_tasks_than_the_end(config, tmp_path):
+    summary = start(replace(config, stage_tasks=100), tmp_path / "run", quiet=True)
+    last = summary["accuracy"]["per_domain"]
+    assert summary["stages"][-1] == {name: domain["mean"] for name, domain in last.items()}
+
+
+def test_names_are_drawn_only_where_they_are_watched(config, tmp_path):
+    for context in (False, True):
+        watching = replace(config, detection=replace(config.detection, context=context))
+        tasks = build(watching, tmp_path).stream.batch(0)
+        assert (tasks.context is not None) is context
 
 
 def test_a_resumed_run_counts_the_time_from_before(config, tmp_path):

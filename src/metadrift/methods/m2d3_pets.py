@@ -92,7 +92,6 @@ class M2D3PETS(ReplayingMethod):
         self.features = features
         self.detector = detector
         self.domains = domains or LatentDomains(DetectionConfig(returns="off"))
-        self.steps = 0
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         self.measure_stale()  # lines 2-4: G_j, where it is older than s steps
@@ -109,7 +108,6 @@ class M2D3PETS(ReplayingMethod):
             self.memory.relabel(move.since, move.label)
         arrival = self.arrival(tasks, outcome, self.latent_domain)
         admitted = self.remember(arrival)  # then in and out of memory
-        self.steps += 1
         watched = {"statistic": self.detector.statistic, "threshold": self.detector.threshold}
         return outcome.record(
             latent_domain=self.latent_domain,
@@ -162,7 +160,6 @@ class M2D3PETS(ReplayingMethod):
             "detector": self.detector.state_dict(),
             "features": self.features.state_dict(),
             "domains": self.domains.state_dict(),
-            "steps": self.steps,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -170,7 +167,6 @@ class M2D3PETS(ReplayingMethod):
         self.detector.load_state_dict(state["detector"])
         self.features.load_state_dict(state["features"])
         self.domains.load_state_dict(state["domains"])
-        self.steps = int(state["steps"])
 
 
 def measurement(replays: Sequence[Replay], squares: Sequence[float]) -> NDArray[np.float64]:
