@@ -96,9 +96,11 @@ def test_prefetch_speaks_of_what_was_handed_out_and_not_of_what_was_read_ahead(p
     with Prefetch(stream, depth=4) as ahead:
         next(ahead)
         next(ahead)
-        assert ahead.state_dict() == {"step": 2}
-        ahead.load_state_dict({"step": 7})
+    assert stream.state_dict() == {"step": 2}
+    stream.load_state_dict({"step": 7})
+    with Prefetch(stream, depth=4) as ahead:
         assert len(list(ahead)) == 3
+        assert list(ahead) == []
     assert stream.state_dict() == {"step": 10}
 
 
@@ -118,6 +120,23 @@ def test_prefetch_hands_on_an_error_of_its_stream(packs, benchmark_of):
 
     with Prefetch(Broken()) as ahead, pytest.raises(RuntimeError, match="the disk is gone"):
         next(ahead)
+
+
+def test_prefetch_gives_an_error_again_and_does_not_read_past_it(packs, benchmark_of):
+    class FailsOnce(TaskStream):
+        def batch(self, step):
+            if step == 2:
+                raise RuntimeError("the disk is gone")
+            return super().batch(step)
+
+    stream = FailsOnce(benchmark_of(("low", 10)), packs, GEOMETRY, seed=3)
+    with Prefetch(stream) as ahead:
+        next(ahead)
+        next(ahead)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="the disk is gone"):
+                next(ahead)
+    assert stream.state_dict() == {"step": 2}
 
 
 def test_the_truth_merges_stays_that_follow_each_other_in_one_domain(benchmark_of):

@@ -162,17 +162,12 @@ def load_benchmark(name: str) -> Benchmark:
     return _parse(path.stem, read_text(path), where=str(path), folder=path.parent)
 
 
-def open_packs(
-    benchmark: Benchmark,
-    data: Path | None = None,
-    size: int = 28,
-    seed: int = 0,
-) -> dict[str, Pack]:
-    """The pack of every domain; the built-in ones (`size`, `seed`) are made on first use."""
+def open_packs(benchmark: Benchmark, data: Path | None = None, size: int = 28) -> dict[str, Pack]:
+    """The pack of every domain; the built-in ones are made on first use, at this image size."""
     if benchmark.packs == "builtin":
         from metadrift.data.synthetic.generate import ensure_builtin
 
-        made = ensure_builtin(benchmark.domains, size=size, seed=seed)
+        made = ensure_builtin(benchmark.domains, size)
         packs = dict(zip(benchmark.domains, made, strict=True))
     else:
         from metadrift.data.library import data_folder, find_pack
