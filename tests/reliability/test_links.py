@@ -61,6 +61,25 @@ def test_a_run_folder_that_holds_a_link_is_refused(name, dangling, stopped, tmp_
     assert place.is_symlink()
 
 
+@pytest.mark.parametrize(
+    "name", [".lock", "metrics.jsonl", "memory.bin", "checkpoints/step-9/state.json"]
+)
+def test_a_run_folder_that_shares_a_file_with_another_folder_is_refused(
+    name, stopped, tmp_path, capsys
+):
+    """As after `cp -al`, which gives every file a second name."""
+    run = shutil.copytree(stopped, tmp_path / "run")
+    place, victim = run / name, tmp_path / "victim"
+    victim.write_text("keep me")
+    place.unlink(missing_ok=True)
+    place.hardlink_to(victim)
+    assert main(["resume", str(run), "--json"]) == 1
+    said = capsys.readouterr().err
+    assert f"{place} is a hard link" in said
+    assert len(said.strip().splitlines()) == 1
+    assert victim.read_text() == "keep me"
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
 @pytest.mark.parametrize(
     "name", ["metrics.jsonl", "config.toml", ".lock", "checkpoints/step-9/tensors.safetensors"]

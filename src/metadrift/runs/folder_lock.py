@@ -40,8 +40,8 @@ def folder_lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
 def refuse_links(folder: Path) -> None:
     """Raise if a link, a pipe or a device is in a run's folder.
 
-    Following a link from an untrusted run could write, cut or delete files elsewhere. Opening a
-    pipe could wait for ever.
+    Following a link from an untrusted run could write, cut or delete files elsewhere. The same
+    holds for a file with a second name (a hard link). Opening a pipe could wait for ever.
     """
     inside = [folder, folder / "checkpoints", *(folder / "checkpoints").glob("*step-*")]
     inside.append(folder / "domains")  # independent training: one run per domain
@@ -54,6 +54,11 @@ def refuse_links(folder: Path) -> None:
                 )
             if entry.exists() and not (entry.is_file() or entry.is_dir()):
                 raise MetadriftError(f"{entry} is a pipe or a device, not a file; remove it")
+            if entry.is_file() and entry.stat().st_nlink > 1:
+                raise MetadriftError(
+                    f"{entry} is a hard link: another name leads to the same file, and a run would "
+                    "change both. Put a copy of it in its place"
+                )
 
 
 def _remove_half_written(folder: Path) -> None:
