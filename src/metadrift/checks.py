@@ -76,9 +76,9 @@ def check_learner(kind: type[MetaLearner], options: Options | None = None) -> No
     """Check a class of learner on small tasks."""
     said, own = find_learner(kind).__name__, registry.own_options(kind, options or {})
 
-    def make() -> MetaLearner:
+    def make(seed: int = 0) -> MetaLearner:
         more = {} if own is None else {"options": own}
-        return make_learner(kind, image_size=12, ways=3, generator=0, filters=4, **more)
+        return make_learner(kind, image_size=12, ways=3, generator=seed, filters=4, **more)
 
     with _no_global_randomness(said):
         learner = make()
@@ -100,14 +100,7 @@ def check_learner(kind: type[MetaLearner], options: Options | None = None) -> No
     support, labels = tasks.support[:, :4], torch.tensor([0, 0, 1, 2])
     logits = learner.predict(support, labels, tasks.query)
     _demand(list(logits.shape) == [3, 6, 3], f"{said} cannot name classes with 2 and 1 examples")
-    other = make_learner(
-        kind,
-        image_size=12,
-        ways=3,
-        generator=1,
-        filters=4,
-        **({} if own is None else {"options": own}),
-    )
+    other = make(seed=1)
     other.load_state_dict(learner.state_dict())
     again = other.predict(tasks.support, tasks.support_labels, tasks.query)
     same = torch.equal(again, learner.predict(tasks.support, tasks.support_labels, tasks.query))
@@ -122,8 +115,7 @@ def check_memory(kind: type[Memory], options: Options | None = None) -> None:
 
     def make(seed: int) -> Memory:
         buffer = Buffer(8, 1, _GEOMETRY, Pictures(12, 3))
-        made: Memory = registry.made(kind, buffer, np.random.default_rng(seed), options=options)
-        return made
+        return registry.made(kind, buffer, np.random.default_rng(seed), options=options)
 
     def offer(memory: Memory, steps: range) -> list[int | None]:
         taken = []
@@ -160,8 +152,7 @@ def check_sampler(kind: type[ReplaySampler], options: Options | None = None) -> 
     memory = ReservoirMemory(Buffer(6, 1, _GEOMETRY, Pictures(12, 3)), np.random.default_rng(0))
 
     def make() -> ReplaySampler:
-        made: ReplaySampler = registry.made(kind, options=options)
-        return made
+        return registry.made(kind, options=options)
 
     def draws(sampler: ReplaySampler, rng: np.random.Generator) -> list[Any]:
         found = []
@@ -202,8 +193,7 @@ def check_detector(kind: type[ChangeDetector], options: Options | None = None) -
     stream = np.concatenate([rng.normal(0, 1, (150, 4)), rng.normal(5, 1, (150, 4))])
 
     def make() -> ChangeDetector:
-        made: ChangeDetector = registry.made(kind, config, options=options)
-        return made
+        return registry.made(kind, config, options=options)
 
     with _no_global_randomness(said):
         detector = make()
@@ -229,8 +219,7 @@ def check_features(kind: type[FeatureExtractor], options: Options | None = None)
     said = kind.__name__
 
     def make() -> FeatureExtractor:
-        made: FeatureExtractor = registry.made(kind, DetectionConfig(), options=options)
-        return made
+        return registry.made(kind, DetectionConfig(), options=options)
 
     def see(features: FeatureExtractor, steps: range) -> list[Any]:
         embeddings = (torch.full((2, 5), float(step)) for step in steps)

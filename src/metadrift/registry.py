@@ -15,15 +15,16 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.storage.tables import did_you_mean, from_table
 
+T = TypeVar("T")
 Kind = Literal[
     "methods",
     "learners",
@@ -173,24 +174,26 @@ def find(kind: Kind, word: str) -> Any:
     return _noted(word, _attribute(word, module, name))
 
 
-def subclass(kind: Kind, word: str, base: type) -> Any:
-    """The class that a word stands for, which must be a subclass of `base`."""
-    return checked(find(kind, word), base, word)
+def subclass(kind: Kind, word: str | type, base: Callable[..., T]) -> type[T]:
+    """The class that a word stands for, or a class itself; it must be a subclass of `base`."""
+    return checked(find(kind, word), base, word) if isinstance(word, str) else checked(word, base)
 
 
-def checked(found: Any, base: type, said: str | None = None) -> Any:
+def checked(found: Any, base: Callable[..., T], said: str | None = None) -> type[T]:
     """The class, if it is a subclass of `base`."""
+    assert isinstance(base, type)  # declared as a callable, because type[T] takes no abstract class
     if isinstance(found, type) and issubclass(found, base):
-        return found
+        return cast(type[T], found)
     room = ".".join(base.__module__.split(".")[:2])
     said = said or getattr(found, "__name__", repr(found))
     raise UsageError(f"{said} is not a subclass of {room}.{base.__name__}")
 
 
-def made(kind: type, *arguments: Any, options: Mapping[str, Any] | None = None) -> Any:
+def made(kind: type[T], *arguments: Any, options: Mapping[str, Any] | None = None) -> T:
     """A plug-in from its arguments; one that has `Options` is given them as `options=`."""
     own = own_options(kind, options or {})
-    return kind(*arguments) if own is None else kind(*arguments, options=own)
+    make: Callable[..., T] = kind
+    return make(*arguments) if own is None else make(*arguments, options=own)
 
 
 def own_options(kind: type, table: Mapping[str, Any]) -> Any:

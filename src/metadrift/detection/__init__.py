@@ -55,8 +55,7 @@ def make_detector(
 ) -> ChangeDetector:
     """The detector that `config.mode` names; `options` are those of a plug-in."""
     kind = registry.subclass("detectors", config.mode, ChangeDetector)
-    detector: ChangeDetector = registry.made(kind, config, options=options)
-    return detector
+    return registry.made(kind, config, options=options)
 
 
 def __getattr__(name: str) -> object:

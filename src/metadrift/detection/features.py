@@ -70,8 +70,7 @@ def make_features(
         return WithContext(make_features(plain, example, options))
     if config.features not in registry.built_in("features"):
         kind = registry.subclass("features", config.features, FeatureExtractor)
-        features: FeatureExtractor = registry.made(kind, config, options=options)
-        return features
+        return registry.made(kind, config, options=options)
     network = NetworkFeatures(config.feature_dim, config.seed)
     if config.features == "network":
         return network

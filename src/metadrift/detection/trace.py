@@ -64,7 +64,7 @@ def detect(
     settings = fitted(vectors, mode, window, false_alarm_every, seed)
     unit = _unit(np.asarray(vectors[: settings.burn_in], np.float64))
     kind = registry.subclass("detectors", mode, ChangeDetector)
-    detector: ChangeDetector = registry.made(kind, settings)
+    detector = registry.made(kind, settings)
     projection = Projection(settings.lags, settings.alpha) if mode == "paper" else None
     T = len(vectors)
     changes: list[Change] = []

@@ -140,8 +140,4 @@ def _refuse_unfit(backbone: nn.Module, example: ExampleKind) -> None:
 
 def find_learner(name: str | type[MetaLearner]) -> type[MetaLearner]:
     """The class of a learner."""
-    kind = registry.find("learners", name) if isinstance(name, str) else name
-    found: type[MetaLearner] = registry.checked(
-        kind, MetaLearner, name if isinstance(name, str) else None
-    )
-    return found
+    return registry.subclass("learners", name, MetaLearner)

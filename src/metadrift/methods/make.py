@@ -101,9 +101,7 @@ def make_method(
 
 def find_method(name: str | type[Method]) -> type[Method]:
     """The class of a method."""
-    kind = registry.find("methods", name) if isinstance(name, str) else name
-    found: type[Method] = registry.checked(kind, Method, name if isinstance(name, str) else None)
-    return found
+    return registry.subclass("methods", name, Method)
 
 
 def find_memory(config: MemoryConfig) -> type[Memory] | None:
@@ -121,8 +119,7 @@ def find_sampler(config: ReplayConfig, options: Mapping[str, Any]) -> ReplaySamp
     if config.sampler == "learned":
         return LearnedReplay(every=every, batches=batches)
     kind = registry.subclass("samplers", config.sampler, ReplaySampler)
-    made: ReplaySampler = registry.made(kind, options=options)
-    return made
+    return registry.made(kind, options=options)
 
 
 def refuse_idle_parts(

@@ -71,13 +71,12 @@ class ReplayingMethod(Method):
     @classmethod
     def make_memory(cls, parts: MethodParts) -> Memory:
         """The memory that the settings name, or the method's own."""
-        kind = parts.memory_class or registry.find("memories", cls.memory_rule)
+        kind = parts.memory_class or registry.subclass("memories", cls.memory_rule, Memory)
         if not issubclass(kind, cls.memory_kind):
             needed, given = cls.memory_kind.__name__, parts.memory.rule or kind.__name__
             raise UsageError(f"{cls.__name__} needs a memory that is a {needed}, not {given}")
         keep = parts.rng(Purpose.MEMORY)
-        made: Memory = registry.made(kind, parts.room(), keep, options=parts.all_options)
-        return made
+        return registry.made(kind, parts.room(), keep, options=parts.all_options)
 
     def __init__(
         self,
