@@ -112,8 +112,16 @@ mutants: setup
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench.py --docs docs/performance.md
 
-# docs/results.md from measured comparisons: COMPARISONS=comparisons/NAME make results
+# docs/results.md from measured comparisons: COMPARISONS=benchmarks/measured/NAME make results
 .PHONY: results
 
 results: setup
 	$(BIN)/python docs/make_results.py $(COMPARISONS)
+
+# A comparison of benchmarks/results: GRID=full-5shot DATA=FOLDER_OF_PACKS make measure. Long ones may be
+# measured in parts: finished runs are kept in benchmarks/measured, and the same command goes on.
+.PHONY: measure
+
+measure: setup
+	METADRIFT_DATA=$(DATA) $(BIN)/metadrift compare --grid benchmarks/results/$(GRID).toml \
+		--out benchmarks/measured --name $(GRID)

@@ -2,11 +2,11 @@
 
 python docs/make_results.py [COMPARISON ...]
 
-Each named folder of a comparison (`metadrift compare --grid benchmarks/results/X.toml --name X`)
-becomes a small file docs/results/X.json: accuracies, settings, dates, versions. Then the page is
-rendered from docs/results/page.md.jinja, whose tables and numbers all come from these files. A
-section whose comparison was not measured is left out. The figure of accuracy by domain and README's
-three numbers come from the same files. Without arguments all of this is made again.
+Each named folder of a comparison (`GRID=X DATA=FOLDER_OF_PACKS make measure`) becomes a small file
+docs/results/X.json: accuracies, settings, dates, versions. Then the page is rendered from
+docs/results/page.md.jinja, whose tables and numbers all come from these files. A section whose
+comparison was not measured is left out. The figure of accuracy by domain and README's three numbers
+come from the same files. Without arguments all of this is made again.
 """
 
 from __future__ import annotations
