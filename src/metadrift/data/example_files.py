@@ -6,7 +6,6 @@ import csv
 import importlib
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metadrift.data.importers.archives import ArchiveCheck, zip_trouble
-from metadrift.data.pack import NPY_ERRORS
+from metadrift.data.importers.archives import names_in_zip
+from metadrift.data.pack import NPY_ERRORS, NPZ_ERRORS, read_npy_header
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.examples import FloatType
 
 BLOCK_BYTES = 1 << 22
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-_NPZ_ERRORS: tuple[type[Exception], ...] = (RuntimeError, zipfile.BadZipFile, zlib.error)
-_NPZ_ERRORS += NPY_ERRORS
 
 
 @dataclass(frozen=True)
@@ -136,9 +133,7 @@ def _check_array(path: Path, what: str, dtype: np.dtype[Any], shape: Sequence[in
 def _npz(path: Path, columns: Columns, labelled: bool) -> Iterator[Block]:
     try:
         with zipfile.ZipFile(path) as archive:
-            check = ArchiveCheck(path)
-            for info in archive.infolist():
-                check.passes(info.filename, info.file_size, zip_trouble(info), info.is_dir())
+            list(names_in_zip(path, archive))
             with np.load(path, allow_pickle=False) as file:
                 small = {key: file[key] for key in file.files if key != "examples"}
                 if "examples" not in file.files or (labelled and "labels" not in small):
@@ -155,7 +150,7 @@ def _npz(path: Path, columns: Columns, labelled: bool) -> Iterator[Block]:
                     if labels is not None and row > len(labels):
                         break
                     yield Block(examples, labels and labels[some], splits and splits[some])
-    except _NPZ_ERRORS as error:
+    except NPZ_ERRORS as error:
         raise MetadriftError(f"{path} cannot be read as .npz arrays: {error}") from None
     if labels is not None and row != len(labels):
         raise MetadriftError(f"{path} has {len(labels)} labels for other than {row} examples")
@@ -190,14 +185,7 @@ def _npz_labels(
 
 def _streamed(path: Path, stream: Any) -> Iterator[NDArray[Any]]:
     """The rows of a .npy file that is read from its beginning to its end."""
-    version = np.lib.format.read_magic(stream)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise MetadriftError(f"examples in {path} have a .npy version {version} that is not known")
-    shape, fortran, dtype = readers[version](stream)
+    shape, fortran, dtype = read_npy_header(stream)
     _check_array(path, "examples", dtype, shape)
     if fortran:
         raise MetadriftError(

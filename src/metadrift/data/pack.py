@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,10 +35,11 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 # What numpy may raise on a damaged file: its header is read as a piece of Python.
 NPY_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, SyntaxError, TypeError)
 NPY_ERRORS += (OverflowError, MemoryError, RecursionError, KeyError, tokenize.TokenError)
+NPZ_ERRORS: tuple[type[Exception], ...] = (RuntimeError, zipfile.BadZipFile, zlib.error)
+NPZ_ERRORS += NPY_ERRORS
 
-_HEADER_BYTES = (
-    128  # a fixed .npy header, rewritten at the end when the number of examples is known
-)
+# A fixed .npy header, rewritten at the end when the number of examples is known.
+_HEADER_BYTES = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +319,18 @@ def _same_kind(kind: ExampleKind | None, block: NDArray[Any], class_name: str) -
             f"an example of class {class_name!r} holds a number that is NaN or infinite"
         )
     return found
+
+
+def read_npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of a .npy file whose rows are then read from the stream.
+
+    `np.load` would read all rows of a file inside an archive at once.
+    """
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"the .npy version {version} is not known")
+    headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    return headers[version[0] - 1](stream)
 
 
 def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,33 +46,6 @@ class Callback:
 
     def on_end(self, summary: Mapping[str, Any] | None) -> None:
         """The final numbers, as summary.json holds them; None if the run was stopped before."""
-
-
-class Callbacks(Callback):
-    """Several callbacks as one."""
-
-    def __init__(self, each: Sequence[Callback] = ()) -> None:
-        self.each = list(each)
-
-    def on_begin(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
-        for callback in self.each:
-            callback.on_begin(folder, settings, step)
-
-    def on_step(self, line: Mapping[str, Any]) -> None:
-        for callback in self.each:
-            callback.on_step(line)
-
-    def on_stage(
-        self, step: int, accuracy: Mapping[str, float], learner: MetaLearner
-    ) -> dict[str, float]:
-        numbers: dict[str, float] = {}
-        for callback in self.each:
-            numbers |= callback.on_stage(step, accuracy, learner) or {}
-        return numbers
-
-    def on_end(self, summary: Mapping[str, Any] | None) -> None:
-        for callback in self.each:
-            callback.on_end(summary)
 
 
 def loggers(config: RunConfig) -> list[Callback]:

@@ -26,7 +26,7 @@ from metadrift.methods.base import NonFiniteError, StepRecord
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
-from metadrift.runs.callbacks import Callback, Callbacks, loggers
+from metadrift.runs.callbacks import Callback, loggers
 from metadrift.runs.checkpoint import FOREIGN, checkpoints
 from metadrift.runs.config import RunConfig
 from metadrift.runs.folder import (
@@ -151,7 +151,7 @@ class _Run:
         group.seconds = 0.0
         self.parts: Parts = build(config, folder, group)
         self.recorder = Recorder(folder, config.log_every, writes=group.leads)
-        self.callbacks = Callbacks([*loggers(config), *callbacks] if group.leads else ())
+        self.callbacks = [*loggers(config), *callbacks] if group.leads else []
         self.state = RunState()
         self.settings = depends_on(config, self.parts.benchmark)
         self.saver = Saver(
@@ -163,7 +163,8 @@ class _Run:
         self.recorder.event(
             done, "resumed" if done else "began", versions=versions(), processes=group.size
         )
-        self.callbacks.on_begin(folder, self.settings, done)
+        for callback in self.callbacks:
+            callback.on_begin(folder, self.settings, done)
         self.progress = RunProgress(len(self.parts.stream), done, quiet or not group.leads)
         self.progress.say(f"{self.folder}: {self.parts.benchmark.describe()}")
         for note in [*notes, *self._blindness()]:
@@ -205,7 +206,8 @@ class _Run:
             ) from error
         finally:
             self.progress.close()
-            self.callbacks.on_end(summary)
+            for callback in self.callbacks:
+                callback.on_end(summary)
 
     def _train(self, stream: Prefetch, stopped: list[int]) -> None:
         ends = self.parts.truth.ends if self.parts.truth and self.config.stage_tasks else []
@@ -263,7 +265,8 @@ class _Run:
         line = self.recorder.step(self.state.step - 1, record, **self._memory(self.state.step))
         if line:
             self.progress.update(line)
-            self.callbacks.on_step(line)
+            for callback in self.callbacks:
+                callback.on_step(line)
 
     def _note(self, record: StepRecord) -> None:
         """A change that the method reports, or a return, dated by the stream's steps."""
@@ -320,7 +323,9 @@ class _Run:
         accuracy = self._evaluate(min(self.config.stage_tasks, self.config.test_tasks))
         self.state.stages.append({name: scored.mean for name, scored in accuracy.items()})
         stage, learner = self.state.stages[-1], self.parts.method.evaluated
-        measured = self.callbacks.on_stage(self.state.step, stage, learner)
+        measured: dict[str, float] = {}
+        for callback in self.callbacks:
+            measured |= callback.on_stage(self.state.step, stage, learner) or {}
         more = {"measured": measured} if measured else {}
         self.recorder.event(self.state.step, "evaluation", accuracy=stage, **more)
         mean, _ = overall(accuracy)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -48,6 +49,14 @@ class ArchiveCheck:
             raise MetadriftError(f"{self.path} is refused: it holds {name!r} twice, or too much")
         self.seen.add(name)
         return True
+
+
+def names_in_zip(path: Path, archive: zipfile.ZipFile) -> Iterator[str]:
+    """The names of a zip's files; raises on anything unsafe in it."""
+    check = ArchiveCheck(path)
+    for info in archive.infolist():
+        if check.passes(info.filename, info.file_size, _zip_trouble(info), info.is_dir()):
+            yield info.filename
 
 
 class BoundedReader:
@@ -91,7 +100,7 @@ def is_clutter(name: str) -> bool:
     return hidden or parts[-1].lower() in ("thumbs.db", "desktop.ini")
 
 
-def zip_trouble(info: zipfile.ZipInfo) -> str | None:
+def _zip_trouble(info: zipfile.ZipInfo) -> str | None:
     kind = (info.external_attr >> 16) & 0o170000  # the Unix file type, 0 when not given
     if kind not in (0, 0o100000, 0o040000):
         return "a link or another special file"

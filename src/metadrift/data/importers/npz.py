@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metadrift.data.images import resize_array
-from metadrift.data.importers.archives import ArchiveCheck, zip_trouble
-from metadrift.data.importers.plan import Options, Piece, Plan, PlannedClass, Unreadable
+from metadrift.data.importers.archives import names_in_zip
+from metadrift.data.importers.plan import Images, Options, Piece, Plan, PlannedClass
 from metadrift.data.importers.splits import random_splits
-from metadrift.data.pack import NPY_ERRORS, Split
+from metadrift.data.pack import NPZ_ERRORS, Split
 from metadrift.errors import MetadriftError
 from metadrift.examples import Pictures
 
 _SPLITS: dict[str, Split] = {"train": "train", "val": "val", "valid": "val", "test": "test"}
-_ERRORS: tuple[type[Exception], ...] = (RuntimeError, zipfile.BadZipFile, zlib.error)
-_ERRORS += NPY_ERRORS
 _CHUNK = 256
 
 
@@ -39,9 +35,7 @@ class Pixels:
     def count(self) -> int:
         return len(self.images)
 
-    def make(
-        self, file: BinaryIO | None, form: Pictures
-    ) -> Iterator[NDArray[np.uint8] | Unreadable]:
+    def make(self, file: BinaryIO | None, form: Pictures) -> Images:
         for image in self.images:
             yield resize_array(np.rot90(image, self.turn // 90), form)
 
@@ -80,13 +74,11 @@ def plan(path: Path, options: Options) -> Plan:
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            check = ArchiveCheck(path)
-            for info in archive.infolist():
-                check.passes(info.filename, info.file_size, zip_trouble(info), info.is_dir())
+            list(names_in_zip(path, archive))
         with np.load(path, allow_pickle=False) as file:
             keys = ("images", "labels", "names", "class_split", "source", "licence")
             arrays = {key: np.asarray(file[key]) for key in keys if key in file.files}
-    except _ERRORS as error:
+    except NPZ_ERRORS as error:
         raise MetadriftError(f"{path} cannot be read as .npz arrays: {error}") from None
     missing = [key for key in ("images", "labels") if key not in arrays]
     if missing:

@@ -42,6 +42,10 @@ class Unreadable:
     reason: str
 
 
+Images = Iterator[NDArray[np.uint8] | Unreadable]
+"""uint8 [size, size, channels] each."""
+
+
 class Piece(Protocol):
     """Work that makes some images of one class."""
 
@@ -53,10 +57,8 @@ class Piece(Protocol):
     def count(self) -> int:
         """How many images to expect, for the progress bar."""
 
-    def make(
-        self, file: BinaryIO | None, form: Pictures
-    ) -> Iterator[NDArray[np.uint8] | Unreadable]:
-        """The images, uint8 [size, size, channels] each."""
+    def make(self, file: BinaryIO | None, form: Pictures) -> Images:
+        """The images."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,7 @@ class ImageFile:
     turn: int = 0
     count: int = 1
 
-    def make(
-        self, file: BinaryIO | None, form: Pictures
-    ) -> Iterator[NDArray[np.uint8] | Unreadable]:
+    def make(self, file: BinaryIO | None, form: Pictures) -> Images:
         assert file is not None
         try:
             data = file.read(MAX_FILE_BYTES + 1)

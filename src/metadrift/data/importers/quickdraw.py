@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -18,6 +17,7 @@ from PIL import Image, ImageDraw
 
 from metadrift.data.images import resize_array
 from metadrift.data.importers.plan import (
+    Images,
     Options,
     Piece,
     Plan,
@@ -27,7 +27,7 @@ from metadrift.data.importers.plan import (
 )
 from metadrift.data.importers.source import open_source
 from metadrift.data.importers.splits import official_splits
-from metadrift.data.pack import NPY_ERRORS
+from metadrift.data.pack import NPY_ERRORS, read_npy_header
 from metadrift.errors import MetadriftError
 from metadrift.examples import Pictures
 
@@ -72,9 +72,7 @@ class Drawings:
     count: int
     keep_unrecognized: bool
 
-    def make(
-        self, file: BinaryIO | None, form: Pictures
-    ) -> Iterator[NDArray[np.uint8] | Unreadable]:
+    def make(self, file: BinaryIO | None, form: Pictures) -> Images:
         assert file is not None
         made = 0
         for number in itertools.count(1):
@@ -100,17 +98,10 @@ class Bitmaps:
     member: str
     count: int
 
-    def make(
-        self, file: BinaryIO | None, form: Pictures
-    ) -> Iterator[NDArray[np.uint8] | Unreadable]:
+    def make(self, file: BinaryIO | None, form: Pictures) -> Images:
         assert file is not None
         try:
-            # np.load would read all of a file inside an archive; only the first rows are needed
-            version = np.lib.format.read_magic(file)
-            if version not in ((1, 0), (2, 0)):
-                raise ValueError(f"npy format {version}")
-            headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = headers[version[0] - 1](file)
+            shape, fortran, dtype = read_npy_header(file)
             if dtype != np.uint8 or fortran or len(shape) != 2 or shape[1] != 784:
                 raise ValueError(f"it holds {dtype} {list(shape)}, not uint8 [N, 784]")
             rows = min(shape[0], self.count)

@@ -26,8 +26,8 @@ from metadrift.data.importers.archives import (
     ArchiveCheck,
     BoundedReader,
     is_clutter,
+    names_in_zip,
     tar_trouble,
-    zip_trouble,
 )
 from metadrift.errors import MetadriftError
 
@@ -134,13 +134,8 @@ class ZipSource(Source):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._zip: zipfile.ZipFile | None = None
-        check = ArchiveCheck(path)
         with _damage_named(path):
-            self.names = sorted(
-                info.filename
-                for info in self._archive().infolist()
-                if check.passes(info.filename, info.file_size, zip_trouble(info), info.is_dir())
-            )
+            self.names = sorted(names_in_zip(path, self._archive()))
 
     def open(self, name: str) -> BinaryIO:
         try:
