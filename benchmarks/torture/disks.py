@@ -14,9 +14,12 @@ from kills import METHODS
 from trial import FailedError, Trial, Workshop, expect, shortened
 
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
+from tiny_runs import assert_same_run
 
 FULL, READ_ONLY = "a full disk", "a read-only folder"
 IMPORT = ["data", "import", "folder", "--workers", "1"]
+TINY = ["--test-tasks", "2", "--stage-tasks", "0", "--learn.filters", "4"]
+TINY += ["--checkpoint-every", "3"]
 COMPARE = ["compare", "--methods", "reservoir", "--seeds", "0", "--ways", "3", "--queries", "2"]
 
 
@@ -25,6 +28,7 @@ def trials() -> Iterator[Trial]:
         yield Trial(FULL, f"{method} on a small disk", partial(_full, method=method))
     yield Trial(FULL, "an import on a small disk", _full_import)
     yield Trial(FULL, "a report on a small disk", _full_report)
+    yield Trial(FULL, "a comparison on a small disk", _full_comparison)
     for what in ("run", "resume", "report", "import", "preview", "compare"):
         yield Trial(READ_ONLY, f"{what} in a read-only folder", partial(_read_only, what=what))
 
@@ -82,6 +86,23 @@ def _full_report(work: Workshop, place: Path, rng: random.Random) -> str:
         left = sorted(path.name for path in disk.iterdir())
         expect(not left, f"left behind: {left}")
         return said
+
+
+def _full_comparison(work: Workshop, place: Path, rng: random.Random) -> str:
+    """With more room the same command ends with the numbers of a comparison without an accident."""
+    words = [*COMPARE, "--benchmark", work.benchmark, *TINY, "--name", "c", "--json"]
+    code, said = work.call(place, *words, "--out", place / "whole")
+    expect(code == 0, said[-800:])
+    with _disk(place, rng.randint(20, 60)) as disk:
+        code, said = work.call(place, *words, "--out", disk)
+        expect(code == 1 and "No space left" in said, f"{code}: {said[-800:]}")
+        _mount("-o", "remount,size=16m", str(disk))
+        code, told = work.call(place, *words, "--out", disk)
+        if code:
+            raise FailedError("lost", told[-800:])
+        (run,) = [path.parent for path in (disk / "c").glob("*/summary.json")]
+        assert_same_run(place / "whole" / "c" / run.name, run)
+    return shortened(said)
 
 
 def _read_only(work: Workshop, place: Path, rng: random.Random, what: str) -> str:

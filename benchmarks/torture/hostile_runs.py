@@ -47,6 +47,8 @@ TEXTS = {
 def trials() -> Iterator[Trial]:
     for name in FILES + FOLDERS:
         yield Trial(KIND, f"resume with {name} a link", partial(_link, name=name))
+    for name in ("metrics.jsonl", "memory.bin", ".lock"):
+        yield Trial(KIND, f"resume with {name} a hard link", partial(_hard_link, name=name))
     for name in READ:
         yield Trial(KIND, f"resume with {name} a pipe", partial(_pipe, name=name))
         yield Trial(KIND, f"resume with {name} endless", partial(_endless, name=name))
@@ -91,6 +93,13 @@ def _link(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
     _put(run, name).symlink_to(rng.choice([there, there, victim / "none"]))
     with untouched(victim):
         return work.refused(place, "resume", run, says="is a link")
+
+
+def _hard_link(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
+    run, victim = work.stopped(place), _victim(place)
+    _put(run, name).hardlink_to(victim / "file")
+    with untouched(victim):
+        return work.refused(place, "resume", run, says="is a hard link")
 
 
 def _pipe(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
@@ -277,8 +286,12 @@ STATES: dict[str, Callable[[Path], Any]] = {
 
 
 def _report_links(work: Workshop, place: Path, rng: random.Random) -> str:
+    """Links where a page and its figures are about to be written."""
     run, victim = work.finished(place), _victim(place)
-    (run / "report.html").symlink_to(victim / "file")
+    work.call(place, "report", run, "--figures", run / "figures")
+    for path in [run / "report.html", *(run / "figures").iterdir()]:
+        path.unlink()
+        path.symlink_to(victim / "file")
     with untouched(victim):
         code, said = work.call(place, "report", run, "--figures", run / "figures")
     expect(code == 0 or "is a link" in said, said)

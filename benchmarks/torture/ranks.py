@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -28,6 +29,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 WORKER = Path(__file__).with_name("rank_worker.py")
 STEPS = {"dark": 80, "bright": 60}
 METHODS = ("m2d3-pets", "sequential")  # of the trials on rank 0, and on rank 1
+FOLDER = "TORTURE_RANKS"  # in the environment of the ranks: the folder they were started for
 WITHIN = 60  # seconds until every rank has ended
 
 
@@ -38,6 +40,7 @@ def trials() -> Iterator[Trial]:
             KIND, f"rank {rank} is stopped", partial(_hit, rank=rank, number=signal.SIGSTOP)
         )
         yield Trial(KIND, f"rank {rank} alone computes NaN", partial(_nan, rank=rank))
+        yield Trial(KIND, f"a flipped bit in what rank {rank} saved", partial(_flip, rank=rank))
 
 
 def _config(work: Workshop, method: str) -> RunConfig:
@@ -55,7 +58,7 @@ def _start(folder: Path, words: list[Any], **environment: str) -> subprocess.Pop
             [*TORCHRUN, str(WORKER), *map(str, words)],
             stdout=said,
             stderr=said,
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+            env=os.environ | {"OMP_NUM_THREADS": "1", FOLDER: str(folder)} | environment,
         )
 
 
@@ -64,7 +67,7 @@ def _undisturbed(work: Workshop, method: str) -> Path:
     run = work.home / f"two-ranks-{method}"
     if not run.exists():
         process = _start(work.home, _words(work, work.home, run.name, method))
-        expect(_end(process, 600) == 0, (work.home / "said.txt").read_text()[-800:])
+        expect(_end(process, work.home, 600) == 0, (work.home / "said.txt").read_text()[-800:])
     return run
 
 
@@ -73,29 +76,32 @@ def _words(work: Workshop, folder: Path, name: str, method: str) -> list[Any]:
     return ["run", "--config", folder / f"{name}.toml", "--out", folder, "--name", name, "--json"]
 
 
-def _end(process: subprocess.Popen[bytes], limit: float) -> int:
-    try:
-        return process.wait(timeout=limit)
-    except subprocess.TimeoutExpired:
-        for rank in (0, 1):
-            pid = _rank(process.pid, rank)
-            if pid:
-                os.kill(pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes], folder: Path, limit: float) -> int:
+    """Wait until torchrun and every rank has ended."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=limit)
+    late = process.poll() is None
+    left = [pid for rank in (0, 1) if (pid := _rank(folder, rank))]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    if late:
         process.kill()
         process.wait()
-        raise FailedError("hang", f"not ended after {limit} s") from None
+    if late or left:
+        what = "torchrun" if late else f"torchrun has ended, but ranks {left}"
+        raise FailedError("hang", f"{what} not ended after {limit} s")
+    return process.returncode
 
 
-def _rank(parent: int, rank: int) -> int | None:
-    """The process that torchrun started as this rank."""
-    for folder in Path("/proc").glob("[0-9]*"):
+def _rank(folder: Path, rank: int) -> int | None:
+    """The process that is this rank of the run in a folder, whether torchrun still is or not."""
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            above = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            mine = f"\0RANK={rank}\0" in "\0" + (folder / "environ").read_text()
-        except (OSError, ValueError):
+            its = "\0" + (place / "environ").read_text(errors="replace")
+        except OSError:
             continue
-        if above == parent and mine:
-            return int(folder.name)
+        if f"\0RANK={rank}\0" in its and f"\0{FOLDER}={folder}\0" in its:
+            return int(place.name)
     return None
 
 
@@ -108,18 +114,16 @@ def _hit(work: Workshop, place: Path, rng: random.Random, rank: int, number: sig
         expect(process.poll() is None and time.monotonic() < end, "it ended before the accident")
         time.sleep(0.01)
     time.sleep(rng.uniform(0, 0.3))
-    pid = _rank(process.pid, rank)
+    pid = _rank(place, rank)
     expect(pid is not None, "the rank ended before the accident")
     assert pid is not None
     os.kill(pid, number)
     began = time.monotonic()
-    code = _end(process, WITHIN)
+    code = _end(process, place, WITHIN)
     seconds = time.monotonic() - began
-    said = (place / "said.txt").read_text(errors="replace")
     expect(code != 0, "it ended as if nothing had happened")
-    ours = [line for line in said.splitlines() if line.startswith("metadrift run: ")]
-    expect(len(ours) == 1 and "has lost the others" in ours[0], f"said: {ours} {said[-500:]}")
-    expect("metadrift resume" in ours[0], ours[0])
+    said = _one_message(place, "has lost the others")
+    expect("metadrift resume" in said, said)
     seen = _both_ways(work, place, run, method)
     return f"ended after {seconds:.0f} s; {seen}"
 
@@ -133,12 +137,42 @@ def _nan(work: Workshop, place: Path, rng: random.Random, rank: int) -> str:
     while process.poll() is None and "metadrift run: " not in told.read_text(errors="replace"):
         expect(time.monotonic() < end, "it did not come to the step")
         time.sleep(0.05)
-    code = _end(process, WITHIN)  # from the moment that one rank has said why
-    said = told.read_text(errors="replace")
+    code = _end(process, place, WITHIN)  # from the moment that one rank has said why
     expect(code != 0, "it ended as if nothing had happened")
+    said = _one_message(place, f"at step {step}")
+    return f"{shortened(said)}; {_both_ways(work, place, place / 'run', method)}"
+
+
+def _one_message(place: Path, says: str) -> str:
+    """What the ranks said: one of them one line, and none a traceback. torchrun says more."""
+    said = (place / "said.txt").read_text(errors="replace")
+    if f'File "{WORKER}"' in said:
+        raise FailedError("traceback", said[-1500:])
     ours = [line for line in said.splitlines() if line.startswith("metadrift run: ")]
-    expect(len(ours) == 1 and f"at step {step}" in ours[0], f"said: {ours} {said[-500:]}")
-    return f"{shortened(ours[0])}; {_both_ways(work, place, place / 'run', method)}"
+    expect(len(ours) == 1 and says in ours[0], f"said: {ours} {said[-500:]}")
+    return ours[0]
+
+
+def _flip(work: Workshop, place: Path, rng: random.Random, rank: int) -> str:
+    """The checkpoint before it is taken, and that is said; rank 1 saves its part of the memory."""
+    whole = _undisturbed(work, "m2d3-pets")
+    run = Path(shutil.copytree(whole, place / "run"))
+    (run / "summary.json").unlink()
+    *_, before, newest = checkpoints(run / "checkpoints")
+    file = newest / ("shard-1.safetensors" if rank else "tensors.safetensors")
+    data = bytearray(file.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    file.write_bytes(data)
+    code = _end(_start(place, ["resume", run]), place, 600)
+    said = (place / "said.txt").read_text(errors="replace")
+    if code:
+        raise FailedError("lost", said[-800:])
+    expect(f"going on from the one before it, {before.name.replace('-', ' ')}" in said, said[-800:])
+    try:
+        assert_same_run(whole, run)
+    except AssertionError as error:
+        raise FailedError("lost", str(error)[:300]) from None
+    return f"from {before.name} to the same bytes on two ranks"
 
 
 def _both_ways(work: Workshop, place: Path, run: Path, method: str) -> str:
@@ -149,7 +183,7 @@ def _both_ways(work: Workshop, place: Path, run: Path, method: str) -> str:
     step = steps_of(checkpoints(run / "checkpoints"))[-1]
     alone = Path(shutil.copytree(run, place / "alone"))
     process = _start(place, ["resume", run, "--json"])
-    code = _end(process, 600)
+    code = _end(process, place, 600)
     said = (place / "said.txt").read_text(errors="replace")
     refuse_traceback(code, said)
     if code:
