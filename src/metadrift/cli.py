@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from metadrift import __version__, registry
+from metadrift import __version__
 from metadrift.errors import LostProcessError, MetadriftError, UsageError
 from metadrift.storage.terminal import printable
 
@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         name, rest = _find(words)
         program = f"metadrift {name}"
+        from metadrift import registry  # in here, because Ctrl-C may come while it loads
+
         registry.allow(*rest)  # only code named on the command line may be loaded
         command = importlib.import_module(f"metadrift.commands.{name.replace(' ', '_')}")
         code: int = command.main(rest)

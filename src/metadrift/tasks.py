@@ -77,6 +77,11 @@ class TaskBatch:
                 f"task images must be a torch tensor, not a {type(examples).__name__}; "
                 "torch.from_numpy(array) makes one of an array"
             )
+        if not isinstance(g, TaskGeometry):
+            raise MetadriftError(
+                f"the geometry of tasks must be a TaskGeometry, such as TaskGeometry(ways=5, "
+                f"shots=1, queries=10), not a {type(g).__name__}"
+            )
         check_examples(examples)
         if examples.shape[1] != g.images_per_task:
             raise MetadriftError(

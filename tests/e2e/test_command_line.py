@@ -91,7 +91,7 @@ def test_a_value_that_is_nearly_right_is_answered_with_the_right_one(words, says
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("library", ["_multiarray_umath", "libtorch_cpu"])
+@pytest.mark.parametrize("library", ["_hashlib", "_multiarray_umath", "libtorch_cpu"])
 def test_ctrl_c_while_the_program_loads_says_stopped(library, tmp_path):
     command = [METADRIFT, "resume", tmp_path]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

@@ -19,15 +19,15 @@ def compare(folder, benchmark, *words):
 
 
 def test_a_comparison_finishes_is_not_repeated_and_can_be_extended(tmp_path, tiny_benchmark):
-    first = compare(
-        tmp_path, tiny_benchmark, "--methods", "sequential", "reservoir", "--seeds", "0"
-    )
+    words = ["--methods", "sequential", "reservoir", "--seeds", "0", "--workers", "1"]
+    first = compare(tmp_path, tiny_benchmark, *words)
     assert first.returncode == 0, first.stderr
     assert "sequential" in first.stdout
     lines = first.stderr.splitlines()
-    assert lines[0].startswith("2 runs: 2 running; 0 of 120 steps")
-    assert any(line.endswith(" left") or line.endswith(", evaluating") for line in lines)
+    assert lines[0].startswith("2 runs: 1 running, 1 waiting; 0 of 120 steps")
+    assert any("1 done" in line and line.endswith(" s left") for line in lines)
     assert lines[-1] == "2 runs: 2 done"
+    assert not any("2 done" in line and "evaluating" in line for line in lines)
     fresh = "fresh tasks: arriving and replayed, images shifted by up to 0.107, 0.75 of the classes"
     assert f"{fresh} turned, in every variant" in first.stdout
     page = tmp_path / "c" / "report.html"

@@ -40,6 +40,7 @@ def tried(call):
         print(error)
 
 tried(lambda: TaskBatch(images, geometry))
+tried(lambda: TaskBatch(torch.from_numpy(images), (3, 1, 2)))
 tried(lambda: learner().observe(torch.from_numpy(images)))
 tried(lambda: learner().predict(images))
 tried(lambda: learner(backbone=Net))
@@ -58,11 +59,12 @@ def test_mistakes_in_python_are_answered_in_sentences(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    array, tensor, predict, a_class, size, joint, load, again, names = done.stdout.splitlines()
+    array, numbers, tensor, predict, a_class, size, joint, load, again, names = done.stdout.splitlines()
     assert array == (
         "task images must be a torch tensor, not a ndarray; torch.from_numpy(array) makes one "
         "of an array"
     )
+    assert numbers.startswith("the geometry of tasks must be a TaskGeometry, such as TaskGeometry(")
     assert tensor.startswith("tasks must be a TaskBatch, not a Tensor; TaskBatch(images, geometry)")
     assert predict.startswith("tasks must be a TaskBatch, not a ndarray")
     assert a_class == "backbone must be a torch module, such as MyNet(), not the class Net"

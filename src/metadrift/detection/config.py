@@ -134,13 +134,22 @@ class DetectionConfig:
         >>> print(DetectionConfig().blind_to([60, 60]).replace(": ", "\\n"))
         a stay of 60 steps is short for a detector with a window of 50, which needs about 150
         --detection.window 15 --detection.burn-in 45 needs about 45
+        >>> print(DetectionConfig().blind_to([7, 63]).partition(": ")[2])
+        no window sees fewer than 15; more steps or a larger --scale help
         """
         window = self.resolved().window
         if len(stays) < 2 or min(stays) >= 3 * window:
             return ""
-        less = max(5, min(15, min(stays) // 3))
+        least = 5  # shorter windows see too little of a domain
+        less = min(15, min(stays) // 3)
+        if less < least:
+            way_out = f"no window sees fewer than {3 * least}; more steps or a larger --scale help"
+        else:
+            way_out = (
+                f"--detection.window {less} --detection.burn-in {3 * less} needs about {3 * less}"
+            )
+        steps = "1 step" if min(stays) == 1 else f"{min(stays)} steps"
         return (
-            f"a stay of {min(stays)} steps is short for a detector with a window of {window}, "
-            f"which needs about {3 * window}: --detection.window {less} "
-            f"--detection.burn-in {3 * less} needs about {3 * less}"
+            f"a stay of {steps} is short for a detector with a window of {window}, "
+            f"which needs about {3 * window}: {way_out}"
         )

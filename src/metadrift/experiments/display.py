@@ -47,8 +47,10 @@ class ComparisonDisplay:
         more = done - (self._before or 0)
         if more <= 0:
             return shown
+        if done == total:
+            return f"{shown}, evaluating" if any(run.state == "running" for run in runs) else shown
         left = (total - done) * (time.monotonic() - self._start) / more
-        return f"{shown}, about {duration(left)} left" if done < total else f"{shown}, evaluating"
+        return f"{shown}, about {duration(left)} left"
 
 
 def counts(runs: list[Progress]) -> str:

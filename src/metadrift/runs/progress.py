@@ -20,7 +20,7 @@ class RunProgress:
 
     def __init__(self, total: int, done: int = 0, quiet: bool = False) -> None:
         self._total = total
-        self._evaluating: int | None = None  # of how many tasks
+        self._evaluating: tuple[int, int] | None = None  # tasks done, of how many
         self._bar = Bar("training", total, "steps", done=done, quiet=quiet)
         self.say, self.close = self._bar.say, self._bar.close
 
@@ -33,9 +33,10 @@ class RunProgress:
 
     def evaluated(self, done: int, of: int) -> None:
         """Show the number of test tasks done."""
-        if self._evaluating != of:
-            self._bar.begin("evaluating", of, "tasks")
-            self._evaluating = of
+        before, total = self._evaluating or (0, 0)
+        if total != of or done <= before:  # one evaluation may follow another
+            self._bar.begin("evaluating", of, "tasks", done=done)
+        self._evaluating = (done, of)
         self._bar.update(done)
 
 
