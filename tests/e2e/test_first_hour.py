@@ -59,7 +59,8 @@ def test_mistakes_in_python_are_answered_in_sentences(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    array, numbers, tensor, predict, a_class, size, joint, load, again, names = done.stdout.splitlines()
+    said = done.stdout.splitlines()
+    array, numbers, tensor, predict, a_class, size, joint, load, again, names = said
     assert array == (
         "task images must be a torch tensor, not a ndarray; torch.from_numpy(array) makes one "
         "of an array"
