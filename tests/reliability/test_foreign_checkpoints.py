@@ -59,7 +59,7 @@ def put(state, path, value):
         ("method/memory/buffer", {"dict": {}}),
         ("method/rng", {"dict": {"bit_generator": "MT19937"}}),
         ("method/detector", {"dict": {"step": "x"}}),
-        ("method/steps", "x"),
+        ("method/fresh_tasks", {"dict": {"uses": "x"}}),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_in_one_sentence(
