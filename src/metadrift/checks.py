@@ -1,4 +1,4 @@
-"""Generic checks for parts of your own, as scikit-learn has them for estimators.
+"""Generic checks for your own parts, as scikit-learn has them for estimators.
 
 Call one on a class. It returns if all is well, and raises AssertionError with one sentence that
 names what is broken. This package's own parts pass the same checks.
@@ -99,7 +99,7 @@ def check_learner(kind: type[MetaLearner], options: Options | None = None) -> No
     _demand(near, f"in {said} the logits of a task depend on the other tasks of its batch")
     support, labels = tasks.support[:, :4], torch.tensor([0, 0, 1, 2])
     logits = learner.predict(support, labels, tasks.query)
-    _demand(list(logits.shape) == [3, 6, 3], f"{said} cannot name classes with 2 and 1 examples")
+    _demand(list(logits.shape) == [3, 6, 3], f"{said} cannot predict with uneven classes")
     other = make(seed=1)
     other.load_state_dict(learner.state_dict())
     again = other.predict(tasks.support, tasks.support_labels, tasks.query)
@@ -127,7 +127,7 @@ def check_memory(kind: type[Memory], options: Options | None = None) -> None:
             _demand(len(memory) <= 8, f"{said} holds {len(memory)} batches in room for 8")
             _demand(
                 slot is None or torch.equal(memory.buffer.get([slot]).images, arrival.tasks.images),
-                f"{said} says slot {slot} for a batch that does not lie there",
+                f"{said} returns slot {slot} for a batch that is not stored there",
             )
             if step == 25:
                 memory.relabel(22, 1)
@@ -201,7 +201,7 @@ def check_detector(kind: type[ChangeDetector], options: Options | None = None) -
     _demand(detector.step == 160, f"{said} counts {detector.step} steps after 160 vectors")
     for change in changes:
         fine = 0 <= change.started_at <= change.at_step < 160
-        _demand(fine, f"{said} reports a change that no step of the stream is: {change}")
+        _demand(fine, f"{said} reports a change outside of the stream: {change}")
     other = make()
     other.load_state_dict(_saved(detector.state_dict(), said))
     rest = [[repr(each.update(vector)) for vector in stream[160:]] for each in (detector, other)]
@@ -210,7 +210,7 @@ def check_detector(kind: type[ChangeDetector], options: Options | None = None) -
         make().update(np.full(4, math.nan))
     except MetadriftError:
         return
-    raise AssertionError(f"{said} takes NaN without a word")
+    raise AssertionError(f"{said} accepts NaN without an error")
 
 
 def check_features(kind: type[FeatureExtractor], options: Options | None = None) -> None:
@@ -287,7 +287,7 @@ def _check_nan(said: str, parts: Parts) -> None:
         same = torch.equal(before, _weights(parts.method).nan_to_num(7))
         _demand(same, f"{said} moves the weights although the loss is NaN")
         return
-    raise AssertionError(f"{said} goes on with a loss that is NaN; `self.apply` refuses it")
+    raise AssertionError(f"{said} continues with a loss that is NaN; `self.apply` refuses it")
 
 
 def _check_learns(said: str, learner: MetaLearner, tasks: TaskBatch) -> None:
@@ -328,7 +328,7 @@ def _demand(true: bool, sentence: str) -> None:
 
 
 def _other_state(said: str) -> str:
-    return f"{said} goes on to other numbers from its state_dict: something is missing in it"
+    return f"{said} gives other numbers after load_state_dict: its state_dict lacks something"
 
 
 @contextmanager
@@ -343,7 +343,7 @@ def _no_global_randomness(said: str) -> Iterator[None]:
     moved = [source for source, was, now in sources if was != now]
     _demand(
         not moved,
-        f"{said} draws from the global generator of {' and '.join(moved)}; draw from one handed in",
+        f"{said} draws from the global generator of {' and '.join(moved)}; use the one passed in",
     )
 
 

@@ -6,7 +6,7 @@ class MetadriftError(Exception):
 
     exit_code = 1
     shared = False
-    """True if every process of a run raises the same error; then only the leading one tells it."""
+    """True if every process of a run raises the same error; then only the leading one prints it."""
 
 
 class LostProcessError(MetadriftError):

@@ -120,10 +120,10 @@ class NoRecord(ReplayingMethod):
     [
         (Rolls, "Rolls draws from the global generator of random"),
         (Idle, "Idle learns nothing: no weight moved"),
-        (Counts, "Counts goes on to other numbers from its state_dict"),
+        (Counts, "Counts gives other numbers after load_state_dict"),
         (Unsaved, "the state_dict of Unsaved cannot be saved"),
         (Aliased, "the state_dict of Aliased is no copy"),
-        (Blind, "Blind goes on with a loss that is NaN"),
+        (Blind, "Blind continues with a loss that is NaN"),
         (Spoils, "Spoils.step changes the tasks it is given"),
         (NoRecord, "NoRecord.step must give a StepRecord"),
     ],
@@ -210,7 +210,7 @@ class Amnesic(ReservoirMemory):
     [
         (Shaky, "Shaky draws from the global generator of numpy.random"),
         (Deaf, "Deaf took none of 30 batches"),
-        (Amnesic, "Amnesic goes on to other numbers from its state_dict"),
+        (Amnesic, "Amnesic gives other numbers after load_state_dict"),
     ],
 )
 def test_a_broken_memory_is_named(kind, sentence):
@@ -242,7 +242,7 @@ class InOrder(UniformReplay):
     [
         (Beyond, "Beyond draws slot 6 of a memory of 6"),
         (Negative, "Negative gives weights"),
-        (InOrder, "InOrder goes on to other numbers from its state_dict"),
+        (InOrder, "InOrder gives other numbers after load_state_dict"),
     ],
 )
 def test_a_broken_sampler_is_named(kind, sentence):
@@ -280,9 +280,9 @@ class Stands(Every):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (Every, "Every goes on to other numbers from its state_dict"),
-        (Future, "Future reports a change that no step"),
-        (Silent, "Silent takes NaN"),
+        (Every, "Every gives other numbers after load_state_dict"),
+        (Future, "Future reports a change outside of the stream"),
+        (Silent, "Silent accepts NaN"),
         (Stands, "Stands counts 0 steps after 160"),
     ],
 )
@@ -310,7 +310,7 @@ class Drifts(Grows):
     ("kind", "sentence"),
     [
         (Grows, "Grows gives vectors of several lengths"),
-        (Drifts, "Drifts goes on to other numbers from its state_dict"),
+        (Drifts, "Drifts gives other numbers after load_state_dict"),
     ],
 )
 def test_broken_features_are_named(kind, sentence):

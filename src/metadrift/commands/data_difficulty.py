@@ -48,7 +48,7 @@ def difficulty(
     shots
         Labelled images of each class.
     queries
-        Images to name of each class.
+        Images to classify of each class.
     tasks
         How many tasks.
     seed

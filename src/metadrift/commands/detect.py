@@ -59,23 +59,23 @@ def detect_changes(
         a little later. Not for mode paper, whose threshold is fixed.
     window
         B, steps in each of the two windows that are compared. A change is noticed some B/2 to 2B
-        steps after it began; two changes should lie at least 3B apart.
+        steps after it began; two changes should be at least 3B apart.
     mode
         default: an alarm by MMD between two windows, then a test on fresh rows. fourier: the same
         with a first stage that keeps no window. paper: the MLSID paper's Algorithm 1 as printed.
         Or a detector of an installed package, package.module:Name or file.py:Name. Also
         --detector.
     columns
-        Of a table of text: the columns to watch, by name or by number from 1; all by default.
+        For tables of text: the columns to watch, by name or by number from 1; all by default.
     delimiter
-        Of a table of text: what stands between two cells.
+        For tables of text: the character between two cells.
     time
-        Of a table of text: a column that is left aside, such as a timestamp.
+        For tables of text: a column to ignore, such as a timestamp.
     missing
-        Of a table of text: refuse a row that lacks a value, or skip it. Steps count the rows that
-        are left.
+        For tables of text: refuse a row with a missing value, or skip it. Steps count the rows
+        that remain.
     seed
-        Of the permutations.
+        The seed of the permutations.
     json
         Print the result as one JSON object.
     """

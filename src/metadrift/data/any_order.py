@@ -1,4 +1,4 @@
-"""Packs from examples that come in any order, and from torch datasets, whatever their size."""
+"""Packs from examples that come in any order, and from torch datasets of any size."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def pack_from_dataset(
     splits
         The split of each class by name, for those that should not be drawn at random.
     dtype
-        float32, or float16 for half the room. Pictures stay uint8.
+        float32, or float16 for half the space. Pictures stay uint8.
     source, licence
         Where the examples are from, for pack.json.
     replace
-        Put the new pack in the place of one that exists.
+        Replace a pack that exists.
 
     Examples
     --------

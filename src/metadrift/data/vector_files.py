@@ -30,7 +30,7 @@ class TableFormat:
     delimiter
         What stands between two cells.
     time
-        A column that is left aside, by name or by number from 1.
+        A column to ignore, by name or by number from 1.
     missing
         What to do with a row that lacks a value: refuse the table, or skip the row.
     """
@@ -65,7 +65,7 @@ def read_vectors(path: Path, form: TableFormat | None = None) -> np.ndarray:
         vectors = vectors[:, None]
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise MetadriftError(
-            f"{path} holds an array {list(vectors.shape)}; it should be [steps, D], a row a step"
+            f"{path} holds an array {list(vectors.shape)}; it should be [steps, D], a row per step"
         )
     return vectors
 

@@ -74,7 +74,7 @@ def find_split(
     """A split of the vectors [N, D] into two domains if it is certain: start, score, threshold.
 
     The two parts have at least as many vectors as `least` says, and no split that leaves fewer to
-    the second is better: such a change is for a later search, which can date it. Certain means: the
+    the second is better: a later search can date such a change. Certain means: the
     score is above that of every permutation, and above their mean by 8 standard deviations. No
     later test confirms this split, so a level alone is not enough.
     """

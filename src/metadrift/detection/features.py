@@ -199,7 +199,7 @@ class WithContext(FeatureExtractor):
     def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
         if tasks.context is None:
             raise MetadriftError(
-                "detection shall look at the tasks' context, but these tasks have none: give "
+                "detection is set to use the tasks' context, but these tasks have none: give "
                 "TaskBatch a context, or leave --detection.context out"
             )
         context = tasks.context.detach().to("cpu", torch.float64).mean(0).numpy()
@@ -231,7 +231,7 @@ class PaperFeatures(FeatureExtractor):
 
 
 class _RandomProjection:
-    """A vector longer than `dim` times a fixed random matrix; a shorter one as it is."""
+    """A vector longer than `dim` times a fixed random matrix; a shorter one unchanged."""
 
     def __init__(self, dim: int, seed: int) -> None:
         self.dim = dim

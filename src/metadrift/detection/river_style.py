@@ -65,7 +65,7 @@ class DriftDetector:
         self.change = self._found or self.change
 
     def clone(self) -> DriftDetector:
-        """A new detector with the same parameters that has seen nothing; river's ensembles ask."""
+        """A new detector with the same parameters and no past; river's ensembles need it."""
         return DriftDetector(self.config.window, self.config.mode, self.config.seed)
 
     def _vector(self, x: float | Sequence[float] | Mapping[str, float]) -> np.ndarray:

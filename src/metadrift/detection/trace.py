@@ -1,4 +1,4 @@
-"""A detector along a whole stream of vectors: what it found, and what it saw at every step."""
+"""A detector on a whole stream of vectors: the changes, and the statistic at every step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def detect(
     seed
         Of the permutations and of the Fourier frequencies.
     progress
-        Told the number of vectors done, now and then.
+        Called now and then with the number of vectors done.
 
     Examples
     --------

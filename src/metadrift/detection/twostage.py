@@ -26,12 +26,12 @@ class TwoStageDetector(ChangeDetector):
        the vectors so far are searched for a split.
     1. *Watch*: W between adjacent windows of B; an alarm when W > mu + delta sigma.
     2. *Confirm*: at the alarm and every B/4 steps after it, the last 5B vectors are searched for
-       a split that is beyond doubt. B steps after the alarm a fainter change has its last chance:
+       a split that is certain. B steps after the alarm a fainter change has its last chance:
        the B vectors since then against the domain's vectors from before the windows, in a
        permutation test. If that fails, the alarm is forgotten. If one holds, the best split is
-       where the new domain starts, and its vectors since then are what the next round learns from.
+       where the new domain starts, and the detector learns again from the vectors since then.
 
-    A part shorter than B between two domains is their passage into each other, and not reported.
+    A part shorter than B between two domains is a transition between them, and not reported.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class TwoStageDetector(ChangeDetector):
             return None
         split, score, threshold = found
         started_at = self.step - len(sample) + split
-        passage = self._domain_start > 0 and started_at - self._domain_start < self.B
+        transition = self._domain_start > 0 and started_at - self._domain_start < self.B
         self._begin(started_at)
-        return None if passage else Change(self.step - 1, started_at, score, threshold)
+        return None if transition else Change(self.step - 1, started_at, score, threshold)
 
     def _arm(self) -> None:
         sample = self._since(self._domain_start)

@@ -152,7 +152,7 @@ class Processes(Group):
 
     @contextmanager
     def _losing_others(self) -> Iterator[None]:
-        """Say an error of an exchange as what it means."""
+        """Turn an error of an exchange into a LostProcessError."""
         try:
             yield
         except RuntimeError as error:

@@ -16,7 +16,7 @@ SILENCE = 15.0  # seconds without a beat after which a process counts as gone
 
 
 class Heartbeats:
-    """The beats of this process, and what it has heard of the others.
+    """Sends the beats of this process, and watches those of the others.
 
     Parameters
     ----------
@@ -45,18 +45,18 @@ class Heartbeats:
         now = time.monotonic()
         if now - self._asked < EVERY:
             return
-        if now - self._asked > self._silence / 2:  # we did not listen: begin to count now
+        if now - self._asked > self._silence / 2:  # it was not called: count the silence from now
             self._others = {other: (beats, now) for other, (beats, _) in self._others.items()}
         self._asked = now
-        for other, (heard, since) in self._others.items():
+        for other, (before, since) in self._others.items():
             beats = self._store.add(str(other), 0)
-            if beats != heard:
+            if beats != before:
                 self._others[other] = (beats, now)
             elif now - since > self._silence:
                 raise RuntimeError(f"process {other} gave no sign of life for {now - since:.0f} s")
 
     def close(self) -> None:
-        """Stop to beat."""
+        """Stop the beats."""
         self._ended.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""One precision for all runs of a comparison, so that it does not add a difference of its own."""
+"""One precision for all runs of a comparison, so that it adds no difference between them."""
 
 from __future__ import annotations
 

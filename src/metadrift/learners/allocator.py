@@ -13,7 +13,7 @@ def keep_freed_memory() -> bool:
     """Tell glibc to keep large freed blocks; True if the allocator accepted.
 
     Each step allocates and frees the same large tensors. By default glibc maps every block above
-    32 MB anew. The system then zeroes its pages one by one, which can take longer than the
+    32 MB again. The system then zeroes its pages one by one, which can take longer than the
     arithmetic. The allocators of other systems do not change.
 
     The setting holds for the whole process, so only the commands `run` and `resume` use it.

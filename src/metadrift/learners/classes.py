@@ -1,4 +1,4 @@
-"""The classes of support rows. Every class has the same weight, whatever its shots."""
+"""The classes of support rows. Every class has the same weight, with any number of shots."""
 
 from __future__ import annotations
 

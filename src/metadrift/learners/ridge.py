@@ -17,7 +17,7 @@ class Ridge(MetaLearner):
     """Ridge regression from support features to labels of +1 and -1; any ways, shots, queries.
 
     The strength of the ridge and the scale of the logits are learned with the backbone. The dual
-    form solves one [ways*shots, ways*shots] system per task, whatever the size of the features.
+    form solves one [ways*shots, ways*shots] system per task, for any size of the features.
     The outputs have no bias: a bias that is the same for all classes does not change the softmax.
 
     References

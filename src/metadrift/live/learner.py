@@ -44,8 +44,8 @@ MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 class ContinualMetaLearner:
     """A method and a learner that take one batch of tasks after the other.
 
-    Nothing tells it where tasks come from or when that changes. What it keeps of the past is its
-    memory, of a fixed size.
+    It is not told where tasks come from or when that changes. Of the past it keeps a memory of a
+    fixed size.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ContinualMetaLearner:
     tasks_per_step
         T, the tasks of each batch.
     memory
-        How many batches are kept.
+        How many batches memory holds.
     backbone
         The network of the learner: a name as for `metadrift run`, or a custom module, [B, 3, H, W]
         (or [B, *example]) to [B, D]. The learner works on a copy, `model.learner.backbone`.
@@ -73,8 +73,7 @@ class ContinualMetaLearner:
         `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`; by default `config.optim` with
         `lr`, which is Adam.
     lr, seed, device
-        Learning rate of the default optimiser; where everything random follows from; where to
-        compute.
+        Learning rate of the default optimiser; the seed of all random numbers; where to compute.
     precision
         `float32`, `bf16`, or `auto` for the faster one; see docs/runs.md. By default that of
         `config`, and for a custom learner its own.
@@ -84,7 +83,7 @@ class ContinualMetaLearner:
         Other parts of the method, by name or as objects: a ChangeDetector, a FeatureExtractor, a
         ReplaySampler. By default those of `config`.
     memory_rule
-        What is kept, instead of the method's own rule: a name, or a class of Memory.
+        The memory to use instead of the method's own: a name, or a class of Memory.
 
     Examples
     --------
@@ -216,13 +215,13 @@ class ContinualMetaLearner:
         *,
         together: bool = False,
     ) -> Classification:
-        """Name pictures, or vectors, by a few of each class; see `TrainedModel.classify`."""
+        """Classify pictures or vectors from a few of each class; see `TrainedModel.classify`."""
         return classify(self.method.evaluated, self.example, support, query, together=together)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that the next steps depend on into the folder `path`.
 
-        Safetensors and JSON, whole or not at all; what was saved there before is removed after.
+        Safetensors and JSON, completely or not at all. Then the previous save is removed.
         """
         state = {
             "kind": _KIND,
@@ -246,12 +245,12 @@ class ContinualMetaLearner:
         backbone: str | nn.Module | None = None,
         device: str = "auto",
     ) -> ContinualMetaLearner:
-        """Go on live where a run of the command line ended: weights, memory, detector, optimiser.
+        """Continue a run of the command line in this program: weights, memory, detector, optimiser.
 
         It starts from the run's last checkpoint, or from that of a given step. The next batch has
-        as many tasks as a step of the run. A learning rate that the run let fall to 0 stays there.
+        as many tasks as a step of the run. A learning rate that has fallen to 0 stays there.
 
-        Pass a custom method or backbone of the run again. Other code of yours is named by
+        Pass a custom method or backbone of the run again. Allow your other code with
         `metadrift.registry.allow`.
         """
         from metadrift.live.model import run_state
@@ -295,7 +294,7 @@ class ContinualMetaLearner:
         sampler: ReplaySampler | None = None,
         memory_rule: type[Memory] | None = None,
     ) -> ContinualMetaLearner:
-        """Go on where `save` was called, to the same numbers.
+        """Continue where `save` was called, to the same numbers.
 
         Pass a custom method, learner, backbone, optimiser or other part again, made in the same
         way; its weights and state then come from the file.

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from metadrift import registry
 from metadrift.distributed.group import Group
 from metadrift.distributed.shards import my_memory
 from metadrift.errors import MetadriftError, UsageError
@@ -68,7 +69,7 @@ class TrainedModel:
             A picture or several; a folder stands for all pictures in it. Of vectors: a file, or an
             array [m, *example].
         together
-            Look at all queries at once, as in training tasks, instead of each on its own.
+            Classify all queries at once, as in training tasks, instead of each alone.
         """
         return classify(self.learner, self.example, support, query, together=together)
 
@@ -104,7 +105,8 @@ def load(
     if not (folder / "config.toml").is_file() and (saved := checkpoints(folder)):
         live = ContinualMetaLearner.load(folder, backbone=backbone, device=device)
         return TrainedModel(live.method.evaluated.eval(), live.example, saved[-1], live.config)
-    config = load_config(_config_of(folder))
+    with registry.any_name():  # the method is not needed
+        config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
         state = load_checkpoint(path)["method"]

@@ -144,7 +144,7 @@ def _sequence(queries: Queries) -> Sequence[Picture]:
     if isinstance(queries, str | Path | Image.Image):
         return [queries]
     if isinstance(queries, np.ndarray | Tensor):
-        # [m, H, W, C], or [m, H, W]; one picture [H, W, C] is told from that by its last side.
+        # [m, H, W, C], or [m, H, W]; the last side tells one picture [H, W, C] from these.
         one = queries.ndim == 2 or (queries.ndim == 3 and queries.shape[2] in (1, 3))
         return [queries] if one else list(queries)
     return queries

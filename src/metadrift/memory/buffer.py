@@ -119,7 +119,7 @@ class Buffer:
         """A copy of the filled slots."""
         n = self.filled
         return {
-            "images": np.array(self._examples[:n]),  # its name in checkpoints, whatever it is
+            "images": np.array(self._examples[:n]),  # its name in checkpoints, also of vectors
             "logits": None if self._logits is None else self._logits[:n].copy(),
             "has_logits": self._has_logits[:n].copy(),
         }

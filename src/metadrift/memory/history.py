@@ -1,4 +1,4 @@
-"""The latent domain of every arriving batch, as far as it is known by now."""
+"""The latent domain of every arriving batch, as known so far."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class M2D3Memory(Memory):
         The weight of difficulty. 0 divides memory equally; with true labels that is the
         class-balanced reservoir.
     kappa
-        The part of memory that is divided equally, whatever the difficulty.
+        The part of memory that is divided equally, without regard to difficulty.
     rate
         The rate of the moving averages I_i; by default .02, and .1 in paper mode.
 

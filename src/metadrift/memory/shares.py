@@ -24,7 +24,7 @@ class LearnedShares:
     Parameters
     ----------
     floor
-        The part that is divided equally among the L clusters, whatever their need.
+        The part that is divided equally among the L clusters, without regard to need.
     power
         The weight of need; 0 gives equal shares.
     rate

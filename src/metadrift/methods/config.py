@@ -84,7 +84,7 @@ class TransformConfig:
     """Turn this share of the classes by a quarter, a half or three quarters of a circle: a turned
     class is one more class. 0.75 has all four directions equally often."""
     resplit: float = 0.0
-    """Draw anew, in this share of the tasks, which examples of a class are support and which are
+    """In this share of the tasks, draw again which examples of a class are support and which are
     queries. For pictures and vectors."""
     span: float = 0.0
     """Vectors: noise along the differences within a class, of this share of the class's spread."""
@@ -135,7 +135,7 @@ class OptimConfig:
     weight_decay: float = 0.0
     """Its weight decay."""
     clip: float = 0.0
-    """Shorten a longer gradient to this norm; 0 leaves every gradient as it is."""
+    """Shorten a longer gradient to this norm; 0 changes no gradient."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
     """How the learning rate falls to 0, if it does."""
     warmup: int = 0
@@ -187,7 +187,7 @@ def refuse_idle_optimizer(method: str, optim: OptimConfig) -> None:
 def refuse_idle_options(
     method: str, replay: ReplayConfig, fresh: Fresh, transform: TransformConfig
 ) -> None:
-    """Refuse a replay option that would do nothing in this method, or not what it says."""
+    """Refuse a replay option that would do nothing in this method, or something else."""
     if replay.sampler in ("pets", "learned") and method in _WITHOUT_DOMAINS:
         raise UsageError(
             f"{method} has no latent domains, so --sampler {replay.sampler} would draw uniformly: "

@@ -50,7 +50,7 @@ def make_method(
     """A method by name, by reference or by its class. It trains on fresh tasks unless that is off.
 
     Methods with a memory need `buffer`. Methods that detect changes need `features` and
-    `detector`; `domains` tells their latent domains apart. `options` are the settings for the
+    `detector`; `domains` numbers their latent domains. `options` are the settings for the
     plug-ins' own `Options`. `memory_class` and `sampler` are used instead of those that `memory`
     and `replay` name.
     """

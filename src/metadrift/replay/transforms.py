@@ -146,14 +146,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Resplit:
-    """Draws anew which examples of a class are its support and which its queries.
+    """Draws again which examples of a class are its support and which its queries.
 
     A stored 1-shot task with 5 queries per class and 5 classes has 6^5 such forms.
 
     Parameters
     ----------
     share
-        The probability that a task is split anew.
+        The probability that a task is split again.
 
     Examples
     --------

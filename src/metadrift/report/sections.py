@@ -46,8 +46,8 @@ SECTIONS: list[tuple[str, str, str, Callable[[Group], list[Chart]]]] = [
     (
         "stream",
         "The stream",
-        "Above, the domains as they came; the methods are not told. Below, the latent domains that "
-        "each run found, each in the colour of the true domain that most of its steps belong to. "
+        "Above, the true domains, which the methods do not know. Below, the latent domains that "
+        "each run found, each in the colour of the true domain of most of its steps. "
         "Triangles are alarms.",
         plots.stream_ribbon,
     ),

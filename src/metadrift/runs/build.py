@@ -135,7 +135,7 @@ def plan(config: RunConfig, group: Group | None = None) -> Benchmark:
 def build_learner(
     config: RunConfig, example: ExampleKind, backbone: str | nn.Module | None = None
 ) -> MetaLearner:
-    """The learner of the settings; a backbone given here goes before theirs."""
+    """The learner of the settings; a backbone given here is used instead of theirs."""
     kind = find_learner(config.learner)
     options: dict[str, Any] = {}
     if kind.Options is not None:
@@ -174,8 +174,8 @@ def build_method(
 ) -> Method:
     """The method of the settings, with a custom optimiser if one is given.
 
-    `steps` is the length of the stream, where it is known; the parts `given` go before those that
-    the settings name.
+    `steps` is the length of the stream, where it is known; the parts `given` are used instead of
+    those that the settings name.
     """
     optimizer = optimizer or make_optimizer(config.optim, config.lr, learner.parameters())
     group = group or Group()
@@ -199,7 +199,7 @@ def build_method(
         features = given.features or make_features(settings, example, config.options)
         detector = given.detector or make_detector(settings, config.options)
         if given.features is not None and config.detection.returns == "auto":
-            settings = replace(settings, returns="off")  # nobody knows whether they drift
+            settings = replace(settings, returns="off")  # they may drift
         domains = LatentDomains(settings)
     if features is not None and group.size > 1:
         features = SharedFeatures(features, group)

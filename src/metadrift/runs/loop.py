@@ -303,12 +303,12 @@ class _Run:
             return
         kept = checkpoints(self.folder / "checkpoints")
         last = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
-        told = MetadriftError(
+        refused = MetadriftError(
             f"{error} at step {self.state.step} with learning rate {self.config.lr:g}; the weights "
             f"were not changed and {last}. A lower --lr, or --on-nan skip, may help."
         )
-        told.shared = True  # the processes check the mean over all of them
-        raise told from None
+        refused.shared = True  # the processes check the mean over all of them
+        raise refused from None
 
     def _measure_variance(self) -> None:
         if not isinstance(self.parts.method, ReplayingMethod):

@@ -120,8 +120,8 @@ class Saver:
             if self.group.leads:
                 prune(self.folder, self.keep)
             before = f"going on from the one before it, step {step}"
-            told = [f"{error}; {before}" for error in damaged]
-            return [*told, *self._others, *self.recorder.lost]
+            warned = [f"{error}; {before}" for error in damaged]
+            return [*warned, *self._others, *self.recorder.lost]
         if damaged:
             raise damaged[0]
         if self.group.leads:

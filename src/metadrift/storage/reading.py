@@ -1,7 +1,7 @@
-"""Reading untrusted files: whatever is wrong with one gives one clear sentence.
+"""Reading untrusted files: every fault in one gives one clear error.
 
-Checked are the kind of file, its size, its text (UTF-8 without lone surrogates), how deep it is
-nested, and that numbers are finite and not too long.
+The checks: the kind of file, its size, its text (UTF-8 without lone surrogates), its depth, and
+that numbers are finite and not too long.
 """
 
 from __future__ import annotations

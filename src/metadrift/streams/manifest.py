@@ -39,7 +39,7 @@ class ManifestStream:
     tasks_per_step
         Tasks (lines) per batch. A last batch that is not full is left out.
     on_bad
-        `stop` raises at a bad line, `skip` goes on and lists it in `bad_lines`.
+        `stop` raises at a bad line, `skip` lists it in `bad_lines` and continues.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ class PackIdentity:
     Parameters
     ----------
     name, source
-        What the pack calls itself and where it says it is from; for people, not compared.
+        The name and the source that the pack states. They are shown, not compared.
     sha256
         Of its examples, as its pack.json says.
     classes

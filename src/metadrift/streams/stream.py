@@ -21,7 +21,7 @@ from metadrift.tasks import TaskBatch, TaskGeometry
 
 
 class Stream(Protocol):
-    """What a run reads: batches in order, and a state to go on from."""
+    """What a run reads: batches in order, and a state to continue from."""
 
     def __iter__(self) -> Iterator[TaskBatch]: ...
     def __next__(self) -> TaskBatch: ...
@@ -95,7 +95,7 @@ class TaskStream:
         return batch
 
     def batch(self, step: int) -> TaskBatch:
-        """The batch of any step, whatever was read before."""
+        """The batch of any step; it does not depend on what was read before."""
         domain, (before, likely) = self._truth.domain_at(step), self._truth.blend_at(step)
         rng = generator(self._seed, Purpose.STREAM, step)
         if likely:

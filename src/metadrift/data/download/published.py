@@ -31,7 +31,7 @@ class Published:
     source
         What `metadrift data import` reads, below the folder of the files; "" is that folder.
     size
-        The size of the download, for people.
+        The size of the download, as text to show.
     head
         How many bytes of each file are enough, where files are far longer.
     """

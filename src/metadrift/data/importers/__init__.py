@@ -51,7 +51,7 @@ KindName = Literal[
     "npz",
     "vectors",
 ]
-"""All of them make pictures but `vectors`, which has a way of its own (vectors.py)."""
+"""All of them make pictures except `vectors`, which has its own code (vectors.py)."""
 KINDS: dict[str, Kind] = {
     "omniglot": Kind(omniglot.plan, frozenset({"rotations"})),
     "miniimagenet": Kind(miniimagenet.plan, frozenset({"grey"})),

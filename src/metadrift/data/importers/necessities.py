@@ -54,7 +54,7 @@ def plan(path: Path, options: Options) -> Plan:
 
 
 def _on_the_list(source: Source, name: str) -> list[str]:
-    """The files that a list names; its paths start at the category, wherever that folder lies."""
+    """The files that a list names; its paths start at the category, wherever that folder is."""
     lines = [line.strip().replace("\\", "/") for line in text_lines(source, name)]
     wanted = {match[1] for match in map(_LINE.fullmatch, lines) if match}
     if not wanted:

@@ -211,7 +211,7 @@ class TarSource(Source):
 
 
 class MountedSource(Source):
-    """A folder together with archives that lie in it."""
+    """A folder together with archives in it."""
 
     def __init__(self, folder: Source, archives: list[Source]) -> None:
         self.path = folder.path
