@@ -7,7 +7,6 @@ An experiment is a comparison (see grid.py) in `paper/NAME.toml`. Its variants g
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from metadrift.data.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
 from metadrift.runs.config import RunConfig, RunSettings
-from metadrift.storage.reading import parse_toml
+from metadrift.storage.reading import parse_toml, toml_files
 from metadrift.storage.tables import did_you_mean
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
@@ -24,10 +23,7 @@ PAPER = "Wang et al., ICCV 2021"
 
 def experiment_names() -> list[str]:
     """The experiments, by the names of their files."""
-    folder = resources.files("metadrift.experiments") / "paper"
-    return sorted(
-        f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")
-    )
+    return sorted(toml_files("metadrift.experiments", "paper"))
 
 
 def load_experiment(name: str) -> Grid:
@@ -41,12 +37,11 @@ def load_experiment(name: str) -> Grid:
     >>> grid.published[0]
     Published(variant='reservoir n=200', learner='protonet', shots=1, mean=34.12, half_width=1.12)
     """
-    if name not in experiment_names():
-        hint = did_you_mean(name, experiment_names())
-        hint = hint or f"; there are {', '.join(experiment_names())}"
+    files = toml_files("metadrift.experiments", "paper")
+    if name not in files:
+        hint = did_you_mean(name, files) or f"; there are {', '.join(sorted(files))}"
         raise UsageError(f"the paper has no experiment {name!r}{hint}")
-    file = resources.files("metadrift.experiments") / "paper" / f"{name}.toml"
-    return parse_grid(parse_toml(file.read_text(encoding="utf-8"), name), name, name)
+    return parse_grid(parse_toml(files[name].read_text(encoding="utf-8"), name), name, name)
 
 
 def cost_of(name: str, scale: float, steps_per_s: float | None = None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import tempfile
 import warnings
 from pathlib import Path
@@ -18,10 +17,11 @@ from metadrift.examples import Pictures
 from metadrift.learners import MetaLearner
 from metadrift.learners.backbones import ConvNet
 from metadrift.learners.normalisation import TaskNorm
+from metadrift.storage.files import put_in_place
 
 
 def export_onnx(learner: MetaLearner, channels: int, path: Path) -> str:
-    """Write the network to `path`; gives a sentence on the statistics that it normalises by.
+    """Write the network to `path`; returns a sentence on the statistics that it normalises by.
 
     The graph takes `images`, uint8 [n, channels, size, size], and gives `embeddings`, [n, D].
     """
@@ -48,7 +48,7 @@ def export_onnx(learner: MetaLearner, channels: int, path: Path) -> str:
             output_names=["embeddings"],
             dynamic_axes={"images": {0: "n"}, "embeddings": {0: "n"}},
         )
-        os.replace(whole, path)
+        put_in_place(whole, path)
     if network.running:
         return "it normalises by the running averages of training, so each picture stands alone"
     return (

@@ -11,6 +11,8 @@ import math
 import os
 import stat
 import tomllib
+from importlib import resources
+from importlib.resources.abc import Traversable
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,12 @@ def read_json(path: Path, limit: int = RECORD, *, finite: bool = True) -> dict[s
 def read_toml(path: Path, limit: int = SETTINGS) -> dict[str, Any]:
     """The table that a TOML file holds."""
     return parse_toml(read_text(path, limit), str(path))
+
+
+def toml_files(package: str, folder: str) -> dict[str, Traversable]:
+    """The TOML files in a folder of this package, by name."""
+    files = resources.files(package).joinpath(folder).iterdir()
+    return {f.name.removesuffix(".toml"): f for f in files if f.name.endswith(".toml")}
 
 
 def read_json_lines(

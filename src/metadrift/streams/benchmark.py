@@ -13,14 +13,13 @@ is given by its path and looks the same:
     blend = 0                    # optional: the first steps still bring tasks of the domain before
 
 A run writes the benchmark that it uses into its folder, in the same form, with three more keys:
-`name`, `scale` (what the steps are of the full ones) and `[pinned.DOMAIN]` (which pack it was, by
+`name`, `scale` (the steps as a share of the full ones) and `[pinned.DOMAIN]` (which pack it was, by
 content; see pinned.py). A pack with other content is refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,7 +29,7 @@ from metadrift.data.pack import Pack, open_pack
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.examples import common_kind
 from metadrift.storage.files import is_folder_name
-from metadrift.storage.reading import parse_toml, read_text
+from metadrift.storage.reading import parse_toml, read_text, toml_files
 from metadrift.storage.tables import did_you_mean, from_table, to_toml
 from metadrift.streams.pinned import PackIdentity, refuse_others
 
@@ -143,17 +142,14 @@ class Benchmark:
 
 def benchmark_names() -> list[str]:
     """The benchmarks that come with the package."""
-    folder = resources.files("metadrift.streams") / "benchmarks"
-    return sorted(
-        f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")
-    )
+    return sorted(toml_files("metadrift.streams", "benchmarks"))
 
 
 def load_benchmark(name: str) -> Benchmark:
     """A benchmark of the package by name, or a custom one by the path of its TOML file."""
-    if name in benchmark_names():
-        file = resources.files("metadrift.streams") / "benchmarks" / f"{name}.toml"
-        return _parse(name, file.read_text(encoding="utf-8"), where=name, folder=Path())
+    own = toml_files("metadrift.streams", "benchmarks")
+    if name in own:
+        return _parse(name, own[name].read_text(encoding="utf-8"), where=name, folder=Path())
     path = Path(name)
     if not path.is_file():
         known = f"; there are {', '.join(benchmark_names())}, and the paths of TOML files"
