@@ -25,6 +25,7 @@ from metadrift.errors import MetadriftError
 from metadrift.evaluation.intervals import t_quantile
 from metadrift.experiments.comparison import collect, saved_grid
 from metadrift.experiments.table import difference, percent
+from metadrift.report.figures import METHOD_COLOURS
 from metadrift.storage.files import write_atomically, write_json
 from metadrift.storage.reading import read_json
 
@@ -34,6 +35,7 @@ README = HERE.parent / "README.md"
 BEGIN, END = "<!-- numbers -->", "<!-- end of numbers -->"
 # The comparison on equal terms, for figure and README: reservoir, ours, joint training.
 EQUAL = "equal"
+METHODS = METHOD_COLOURS.split()
 EQUAL_ROWS = ("reservoir", "m2d3-pets", "joint, as many trained tasks")
 
 
@@ -114,13 +116,15 @@ def draw(page: Page, file: Path) -> None:
     domains = [*rows[0]["per_domain"]]
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
     width = 0.8 / len(rows)
-    for i, (row, colour) in enumerate(zip(rows, ("#8d99ae", "#d1495b", "#edae49"), strict=True)):
+    colours = (METHODS[1], METHODS[2], METHODS[5])  # as in the other pictures; 0 is sequential
+    for i, (row, colour) in enumerate(zip(rows, colours, strict=True)):
         places = [d + (i - (len(rows) - 1) / 2) * width for d in range(len(domains))]
         heights = [100 * row["per_domain"][d]["mean"] for d in domains]
         bars = axes.bar(places, heights, 0.92 * width, color=colour, label=row["variant"])
         axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
     axes.axhline(20, color="#555555", linewidth=0.8, linestyle=":")
-    axes.annotate("guessing", (-0.66, 20.5), fontsize=8)
+    axes.annotate("guessing", (-0.98, 20.8), fontsize=8)
+    axes.set_xlim(-1, len(domains) - 0.4)
     axes.set_xticks(range(len(domains)), [f"{d}\n{steps[d]:,} steps" for d in domains], fontsize=9)
     axes.set_ylabel("accuracy on unseen classes, %")
     axes.set_ylim(0, 112)

@@ -29,8 +29,8 @@ def test_every_page_is_in_the_navigation(page):
         assert re.search(rf"[ :-] {page.removeprefix('docs/')}$", nav, re.MULTILINE), page
 
 
-# Of the changes, the results (written by docs/make_results.py) and the rooms' references.
-OTHER_ENDS = r"docs/(changes|results|reference/\w+)\.md"
+# Of the changes and the rooms' references.
+OTHER_ENDS = r"docs/(changes|reference/\w+)\.md"
 
 
 def test_every_page_begins_with_what_it_is_for_and_ends_with_where_to_go(page):
