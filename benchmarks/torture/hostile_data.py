@@ -272,14 +272,18 @@ def _archive(work: Workshop, place: Path, rng: random.Random, make: Callable[[Pa
 
 
 def _task(path: str) -> str:
-    part = {"a": [path], "b": [path]}
-    return json.dumps({"support": part, "query": part})
+    """A task of four pictures, one of them hostile."""
+    support, query = {"a": [path], "b": ["1.png"]}, {"a": ["2.png"], "b": ["3.png"]}
+    return json.dumps({"support": support, "query": query})
 
 
-MANIFESTS = {
-    "a path outside": _task("../secret.png"),
-    "an absolute path": _task("/etc/passwd"),
+MANIFESTS = {  # a picture outside may be read, nothing else
+    "a path outside to what is no picture": _task("../secret.png"),
+    "an absolute path to what is no picture": _task("/etc/passwd"),
     "a device": _task("/dev/zero"),
+    "a pipe": _task("pipe.png"),
+    "a folder": _task(".."),
+    "a link to a device": _task("link.png"),
     "a path of 5,000 letters": _task("x" * 5000),
     "a path with a zero": _task("a\0b"),
     "a path that is no text": json.dumps({"support": {"a": [3]}, "query": {}}),
@@ -291,12 +295,22 @@ MANIFESTS = {
 
 def _manifest(work: Workshop, place: Path, rng: random.Random, line: str) -> str:
     """In this process: no command reads manifests."""
-    (place / "m").mkdir()
-    (place / "m" / "tasks.jsonl").write_text(line + "\n")
+    (place / "secret.png").write_text("a secret")
+    home = place / "m"
+    home.mkdir()
+    for n in range(1, 4):
+        (home / f"{n}.png").write_bytes(_png())
+    os.mkfifo(home / "pipe.png")
+    (home / "link.png").symlink_to("/dev/zero")
+    (home / "good.jsonl").write_text(_task("2.png").replace('"2.png"', '"./2.png"', 1) + "\n")
+    (home / "bad.jsonl").write_text(line + "\n")
+    two = {"geometry": TaskGeometry(2, 1, 1), "image_size": 8, "tasks_per_step": 1}
+    expect(len(list(ManifestStream(home / "good.jsonl", **two))) == 1, "a good task was not read")
     try:
-        batches = list(ManifestStream(place / "m" / "tasks.jsonl", TaskGeometry(2, 1, 1), 8))
+        batches = list(ManifestStream(home / "bad.jsonl", **two))
     except MetadriftError as error:
-        return f"refused: {shortened(str(error))}"
+        expect("a secret" not in str(error) and "root:" not in str(error), str(error)[:300])
+        return f"refused: {shortened(str(error).removeprefix(str(home)))}"
     except Exception as error:
         raise FailedError("traceback", repr(error)) from error
     raise FailedError("wrong", f"{len(batches)} batches were read")
@@ -409,20 +423,21 @@ def _variant(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
     text = text.replace('pack = "', f'pack = "{work.home}/')
     (place / "b.toml").write_text(text)
     settings = {"benchmark": "b.toml", "ways": 3, "queries": 2, "test_tasks": 2, "stage_tasks": 2}
+    both = [{"name": name, "method": "reservoir"}, {"name": "two", "method": "sequential"}]
     grid = {
         "title": name,
         "seeds": [0],
         "reference": name,
         "settings": settings | {"learn": {"filters": 4}},
-        "variants": {name: {"method": "reservoir"}, "two": {"method": "sequential"}},
+        "variants": both,
     }
     (place / "g.toml").write_text(to_toml(grid))
     words = ["compare", "--grid", place / "g.toml", "--out", place / "out", "--name", "c"]
     code, said = work.call(place, *words)
-    if code == 0:
-        for more in (["report", place / "out" / "c"], ["watch", place / "out" / "c", "--once"]):
-            code, said = work.call(place, *more)
-            expect(code == 0, said)
+    expect(code == 0, said)
+    for more in (["report", place / "out" / "c"], ["watch", place / "out" / "c", "--once"]):
+        code, said = work.call(place, *more)
+        expect(code == 0, said)
     made = sorted(path.name for path in place.iterdir())
     if set(made) - {"b.toml", "g.toml", "out", "said.txt"}:
         raise FailedError("outside", f"made beside: {made}")

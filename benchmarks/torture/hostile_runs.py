@@ -29,6 +29,7 @@ FOLDERS = [
 READ = ["config.toml", "benchmark.toml", "checkpoints/step-9/state.json"]
 READ += ["checkpoints/step-9/tensors.safetensors", "metrics.jsonl", "events.jsonl"]
 SHOWN = ["summary.json", "metrics.jsonl", "events.jsonl", "config.toml", "benchmark.toml"]
+CELL = "reservoir-protonet-1shot-seed0"  # a run of a comparison
 TEXTS = {
     "deep": "[" * 100_000,
     "deep object": '{"a":' * 900 + "1" + "}" * 900,
@@ -62,7 +63,9 @@ def trials() -> Iterator[Trial]:
     for name, change in STATES.items():
         yield Trial(KIND, f"a checkpoint with {name}", partial(_state, change=change))
     yield Trial(KIND, "a report and figures where links lie", _report_links)
-    yield Trial(KIND, "a comparison with links", _comparison_links)
+    for name in ("grid.json", "comparison.json", "report.html", CELL, f"{CELL}/metrics.jsonl"):
+        link = partial(_comparison_link, name=name)
+        yield Trial(KIND, f"a comparison in which {name} is a link", link)
     for name, value in EDITS.items():
         yield Trial(KIND, f"config.toml edited: {name}", partial(_edited, name=name, value=value))
     for number in range(8):
@@ -298,15 +301,23 @@ def _report_links(work: Workshop, place: Path, rng: random.Random) -> str:
     return f"{code}"
 
 
-def _comparison_links(work: Workshop, place: Path, rng: random.Random) -> str:
-    victim, c = _victim(place), place / "c"
-    c.mkdir()
-    for name in ("grid.json", "comparison.json", "report.html", "reservoir-protonet-1shot-seed0"):
-        (c / name).symlink_to(victim / ("step-3" if name.startswith("res") else "file"))
+def _comparison_link(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
+    """It is refused or replaced; what it leads to stays as it was."""
+    victim, link = _victim(place), place / "c" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim if name == CELL else victim / "file")
     words = ["compare", "--benchmark", work.benchmark, "--ways", "3", "--queries", "2"]
+    words += ["--test-tasks", "2", "--stage-tasks", "0", "--learn.filters", "4"]
     words += ["--methods", "reservoir", "--seeds", "0", "--out", place, "--name", "c", "--json"]
     with untouched(victim):
-        return work.refused(place, *words)
+        code, said = work.call(place, *words)
+        if code:
+            expect(len(said.strip().splitlines()) == 1, said[:800])
+            expect(str(link) in said, f"{link} is not named: {said[:500]}")
+        else:
+            work.call(place, "report", place / "c")
+            work.call(place, "watch", place / "c", "--once")
+    return f"{code}: {shortened(said) if code else 'replaced'}"
 
 
 EDITS = {

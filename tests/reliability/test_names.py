@@ -95,6 +95,20 @@ def test_class_names_that_are_no_text_are_kept_as_text(tmp_path):
     assert "a\ufffd" in open_pack(tmp_path / "s").class_names
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_folder_whose_name_is_not_utf8_becomes_a_pack_with_a_name(tmp_path, capsys):
+    pets = tmp_path / os.fsdecode(b"p\xffts")
+    for name in ("cat", "dog"):
+        (pets / name).mkdir(parents=True)
+        Image.new("RGB", (9, 9)).save(pets / name / "1.png")
+    words = ["data", "import", "folder", str(pets), "--out", str(tmp_path / "data"), "--size", "8"]
+    assert main([*words, "--workers", "1"]) == 0, capsys.readouterr().err
+    (made,) = (tmp_path / "data").iterdir()
+    assert open_pack(made).name == "p\ufffdts"
+    assert main(["data", "list", "--data", str(tmp_path / "data")]) == 0
+    assert "damaged" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "words", [["report", "a" * 300], ["watch", "a" * 300], ["detect", "a" * 300 + ".csv"]]
 )

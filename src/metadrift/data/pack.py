@@ -279,9 +279,7 @@ def _write_examples(
                 file.write(np.ascontiguousarray(block).data)
                 rows += len(block)
             if rows:
-                # A name may hold what is no text: bytes of a folder's name, half of a character.
-                text = class_name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-                names.append(text)
+                names.append(_text(class_name))
                 offsets.append(offsets[-1] + rows)
                 splits.append(split)
         if kind is None:
@@ -292,16 +290,21 @@ def _write_examples(
     unnamed.rename(folder / form.FILE)
     made: PictureDescription | ArrayDescription = form(
         format=form.FORMAT,
-        name=name,
+        name=_text(name),
         class_names=names,
         class_offsets=offsets,
         class_split=splits,
-        source=source,
-        licence=licence,
+        source=_text(source),
+        licence=_text(licence),
         sha256=_sha256(folder / form.FILE),
         **form.fields_of(kind),
     )
     return made
+
+
+def _text(words: str) -> str:
+    """A name may hold what is no text: bytes of a folder's name, half of a character."""
+    return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _same_kind(kind: ExampleKind | None, block: NDArray[Any], class_name: str) -> ExampleKind:
