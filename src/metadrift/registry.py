@@ -13,10 +13,14 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -89,6 +93,7 @@ _REFERENCE = re.compile(r"(?P<home>(.*\.py)|([^\W\d]\w*(\.[^\W\d]\w*)*)):(?P<nam
 
 _allowed: dict[str, str] = {}  # a reference with its whole path -> the reference to load
 _loaded: dict[str, str] = {}  # code loaded from outside this package -> sha256 of its file
+_any_name = ContextVar("_any_name", default=False)
 
 
 def built_in(kind: Kind) -> tuple[str, ...]:
@@ -125,11 +130,23 @@ def short(word: str) -> str:
 
 def check(kind: Kind, word: str, also: Iterable[str] = ()) -> None:
     """Refuse a word that is neither a name of `kind`, nor one of `also`, nor a reference."""
-    if word in _BUILT_IN[kind] or word in also or is_reference(word) or word in _installed(kind):
-        return
-    known = [*names(kind), *also]
-    hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-    raise UsageError(f"{_NONE[kind]} {word!r}{hint}")
+    if not _any_name.get():
+        _refuse_unknown(kind, word, also)
+
+
+@contextmanager
+def any_name() -> Iterator[None]:
+    """Let `check` pass every name: who only reads a run needs none of its parts installed."""
+    before = _any_name.set(True)
+    try:
+        yield
+    finally:
+        _any_name.reset(before)
+
+
+def is_known(kind: Kind, word: str) -> bool:
+    """True for a name of this package or of an installed one."""
+    return word in names(kind)
 
 
 def allow(*words: str) -> None:
@@ -153,13 +170,14 @@ def whole(word: str) -> str:
 
 def find(kind: Kind, word: str) -> Any:
     """The class that a name or a reference stands for."""
-    check(kind, word)
+    _refuse_unknown(kind, word)
     if word in _BUILT_IN[kind]:
         module, _, name = _BUILT_IN[kind][word].partition(":")
         return getattr(importlib.import_module(module), name)
     if not is_reference(word):
         entry = _installed(kind)[word]
-        return _noted(word, _attribute(word, importlib.import_module(entry.module), entry.attr))
+        module = _loading(word, lambda: importlib.import_module(entry.module))
+        return _noted(word, _attribute(word, module, entry.attr), module)
     asked = whole(word)
     # A file may have moved: it is enough that the user names it in its new place.
     same = [known for known in _allowed if Path(known).name == Path(asked).name]
@@ -170,8 +188,9 @@ def find(kind: Kind, word: str) -> Any:
             f"metadrift.registry.allow({word!r}))"
         )
     home, _, name = (asked if asked in _allowed else same[0]).rpartition(":")
-    module = _module_of(Path(home)) if home.endswith(".py") else _import(word, home)
-    return _noted(word, _attribute(word, module, name))
+    load = partial(_module_of, Path(home)) if home.endswith(".py") else partial(_import, word, home)
+    module = _loading(word, load)
+    return _noted(word, _attribute(word, module, name), module)
 
 
 def subclass(kind: Kind, word: str | type, base: Callable[..., T]) -> type[T]:
@@ -182,35 +201,57 @@ def subclass(kind: Kind, word: str | type, base: Callable[..., T]) -> type[T]:
 def checked(found: Any, base: Callable[..., T], said: str | None = None) -> type[T]:
     """The class, if it is a subclass of `base`."""
     assert isinstance(base, type)  # declared as a callable, because type[T] takes no abstract class
-    if isinstance(found, type) and issubclass(found, base):
-        return cast(type[T], found)
     room = ".".join(base.__module__.split(".")[:2])
     said = said or getattr(found, "__name__", repr(found))
-    raise UsageError(f"{said} is not a subclass of {room}.{base.__name__}")
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise UsageError(f"{said} is not a subclass of {room}.{base.__name__}")
+    lacking = sorted(getattr(found, "__abstractmethods__", ()))
+    if lacking:
+        needed = " and ".join(lacking)
+        raise UsageError(f"{said} needs a method {needed}, as {room}.{base.__name__} describes it")
+    return cast(type[T], found)
 
 
 def made(kind: type[T], *arguments: Any, options: Mapping[str, Any] | None = None) -> T:
     """A plug-in from its arguments; one that has `Options` is given them as `options=`."""
     own = own_options(kind, options or {})
-    make: Callable[..., T] = kind
-    return make(*arguments) if own is None else make(*arguments, options=own)
+    return call(kind, *arguments) if own is None else call(kind, *arguments, options=own)
+
+
+def call(make: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """Call a class or a function; one that does not take these arguments is refused by name."""
+    try:
+        inspect.signature(make).bind(*arguments, **named)
+    except TypeError as error:
+        kinds = [type(argument).__name__ for argument in arguments]
+        given = ", ".join([*kinds, *(f"{name}=" for name in named)])
+        raise UsageError(
+            f"{make.__name__} is made as {make.__name__}({given}), and it does not take that: "
+            f"{error}"
+        ) from None
+    except ValueError:
+        pass  # it does not say what it takes
+    return make(*arguments, **named)
 
 
 def own_options(kind: type, table: Mapping[str, Any]) -> Any:
     """The `Options` dataclass of a plug-in, from its fields in a table; None if it has none."""
     own: Any = getattr(kind, "Options", None)
+    mine = {name: table[name] for name in option_names([kind]) if name in table}
     if own is None:
         return None
-    if not dataclasses.is_dataclass(own):
-        raise UsageError(f"{kind.__name__}.Options must be a dataclass")
-    mine = {name: table[name] for name in option_names([kind]) if name in table}
-    return from_table(own, mine, f"options of {kind.__name__}")  # type: ignore[arg-type]
+    return from_table(own, mine, f"options of {kind.__name__}")
 
 
 def option_names(kinds: Iterable[type]) -> list[str]:
     """The options that plug-ins have."""
-    owners = [getattr(kind, "Options", None) for kind in kinds]
-    return [field.name for own in owners if own for field in dataclasses.fields(own)]
+    found = []
+    for kind in kinds:
+        own = getattr(kind, "Options", None)
+        if own is not None and not dataclasses.is_dataclass(own):
+            raise UsageError(f"{kind.__name__}.Options must be a dataclass")
+        found += [] if own is None else [field.name for field in dataclasses.fields(own)]
+    return found
 
 
 def refuse_unknown_options(kinds: Iterable[type], table: Mapping[str, Any]) -> None:
@@ -218,7 +259,8 @@ def refuse_unknown_options(kinds: Iterable[type], table: Mapping[str, Any]) -> N
     known = option_names(kinds)
     for name in table:
         if name not in known:
-            hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
+            there = f"there are {', '.join(known)}" if known else "the parts of this run have none"
+            hint = did_you_mean(name, known) or f"; {there}"
             raise UsageError(f"there is no option {name!r}{hint}")
 
 
@@ -244,13 +286,44 @@ def _installed(kind: Kind) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=f"metadrift.{kind}")}
 
 
+def _refuse_unknown(kind: Kind, word: str, also: Iterable[str] = ()) -> None:
+    known = [*names(kind), *also]
+    if word in known or is_reference(word):
+        return
+    hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+    if word.endswith(".py"):
+        hint = f"; say which class of the file: {word}:NAME"
+    raise UsageError(f"{_NONE[kind]} {word!r}{hint}")
+
+
+def _loading(word: str, load: Callable[[], Any]) -> Any:
+    """The module of a user's code; an error in it is said with its file and line."""
+    try:
+        return load()
+    except MetadriftError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [(f.filename, f.lineno) for f in frames if not f.filename.startswith("<")]
+        file, line = places[-1]
+        if isinstance(error, SyntaxError):
+            file, line = error.filename or file, error.lineno
+        why = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+        raise UsageError(
+            f"{word} cannot be loaded: {why}, in line {line} of {file} (--debug shows all)"
+        ) from error
+
+
 def _import(word: str, module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and not module.startswith(error.name):
             raise  # the module exists, but one that it imports does not
-        raise UsageError(f"{word}: there is no module {module!r}") from None
+        raise UsageError(
+            f"{word}: there is no module {module!r}; install its package, or name the folder that "
+            "holds it in PYTHONPATH"
+        ) from None
 
 
 @cache
@@ -261,7 +334,11 @@ def _module_of(file: Path) -> Any:
         raise UsageError(f"there is no file {file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 
@@ -272,10 +349,16 @@ def _attribute(word: str, module: Any, name: str) -> Any:
     return getattr(module, name)
 
 
-def _noted(word: str, found: Any) -> Any:
-    module = sys.modules[found.__module__]
+def _noted(word: str, found: Any, named: Any) -> Any:
+    module = sys.modules.get(getattr(found, "__module__", ""), named)
     file = getattr(module, "__file__", None)
     if file is None:
         raise MetadriftError(f"{word} has no source file, so it cannot be recorded")
-    _loaded[f"plugin {short(word)}"] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    _loaded[f"plugin {short(word)}"] = _sha256(Path(file))
     return found
+
+
+@cache
+def _sha256(file: Path) -> str:
+    """Of the file as it was loaded: who edits it while a run goes on does not change the run."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -9,8 +9,8 @@ from torch import nn
 from metadrift.detection import Change, ChangeDetector
 from metadrift.detection.features import FeatureExtractor
 from metadrift.learners import MetaLearner, class_means
-from metadrift.memory import ReservoirMemory
-from metadrift.methods import ReplayingMethod
+from metadrift.memory import Memory, ReservoirMemory
+from metadrift.methods import Method, ReplayingMethod
 from metadrift.replay import UniformReplay
 
 
@@ -115,3 +115,58 @@ class Halved(torch.optim.SGD):
 
     def __init__(self, params, lr, momentum=0.0):
         super().__init__(params, lr=lr / 2, momentum=momentum)
+
+
+NUMBER = 3
+
+
+class Half(Method):
+    """Has no step."""
+
+
+class Greedy(ReplayingMethod):
+    """Asks for what nobody gives."""
+
+    def __init__(self, learner, more):
+        pass
+
+    def step(self, tasks):
+        pass
+
+
+class Loose(ReplayingMethod):
+    """Its options are no dataclass."""
+
+    class Options:
+        times = 2
+
+    def step(self, tasks):
+        pass
+
+
+class Bare(MetaLearner):
+    """Has no rule."""
+
+
+class Short(Cosine):
+    """Takes too little."""
+
+    Options = None
+
+    def __init__(self, backbone):
+        super().__init__(backbone, 12, "batch")
+
+
+def wants(example, depth, filters=None):
+    return nn.Flatten()
+
+
+class Wants(UniformReplay):
+    """Asks for what nobody gives."""
+
+    def __init__(self, share):
+        self.share = share
+
+
+class NoAdmit(Memory):
+    """Does not say what it keeps."""

@@ -248,8 +248,12 @@ def test_no_folder_makes_metadrift_load_code(
         ("mine.py:ReplayTwic", "its module has no 'ReplayTwic'; did you mean 'ReplayTwice'"),
         ("mine.py:NoMethod", "is not a subclass of metadrift.methods.Method"),
         ("gone.py:Name", "there is no file"),
-        ("no_such_package.module:Name", "there is no module 'no_such_package.module'"),
-        ("mine.py", "there is no method 'mine.py'"),
+        ("no_such_package.module:Name", "there is no module 'no_such_package.module'; install"),
+        ("mine.py", "there is no method 'mine.py'; say which class of the file: mine.py:NAME"),
+        ("mine.py:NUMBER", "is not a subclass of metadrift.methods.Method"),
+        ("mine.py:Half", "mine.py:Half needs a method step, as metadrift.methods.Method"),
+        ("mine.py:Greedy", "Greedy is made as Greedy(learner=, optimizer=, memory=, config=, rng="),
+        ("mine.py:Loose", "Loose.Options must be a dataclass"),
     ],
 )
 def test_a_wrong_reference_is_one_sentence(word, sentence, mine, words, capsys):
@@ -258,12 +262,61 @@ def test_a_wrong_reference_is_one_sentence(word, sentence, mine, words, capsys):
     assert not (mine / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("class A\n", "SyntaxError: expected ':', in line 1 of "),
+        ("\nimport no_such_thing\n", "No module named 'no_such_thing', in line 2 of "),
+        ("def f():\n    return 1 / 0\nf()\n", "division by zero, in line 2 of "),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_one_sentence_with_its_line(
+    source, sentence, mine, words, capsys
+):
+    (mine / "broken.py").write_text(source)
+    for _ in range(2):
+        assert main(["run", "--method", "broken.py:A", *words]) == 2
+        said = capsys.readouterr().err
+        assert "broken.py:A cannot be loaded: " in said
+        assert f"{sentence}{mine / 'broken.py'} (--debug shows all)" in said
+        assert len(said.splitlines()) == 1
+    assert not (mine / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ("--learner mine.py:Bare", "Bare needs a method logits(support, labels, query, ways)"),
+        ("--learner mine.py:Short", "Short is made as Short(ConvNet, Pictures, str), and it does"),
+        ("--backbone mine.py:wants", "the backbone mine.py:wants asks for 'depth'; it can have"),
+        ("--backbone mine.py:NUMBER", "mine.py:NUMBER is not a class or function that gives"),
+        ("--sampler mine.py:Wants", "Wants is made as Wants(), and it does not take that: missing"),
+        ("--method reservoir --memory mine.py:NoAdmit", "NoAdmit needs a method admit, as"),
+        ("--plugin mine.py", "--plugin takes file.py:Name or package.module:Name, not 'mine.py'"),
+    ],
+)
+def test_a_part_that_cannot_be_made_is_one_sentence(part, sentence, mine, words, capsys):
+    assert main(["run", *part.split(), *words]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
+    assert not (mine / "runs").exists()
+
+
+def test_a_wrong_value_of_an_option_is_said_by_its_whole_name(mine, words, capsys):
+    command = ["run", "--method", "mine.py:ReplayTwice", *words]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--options.times", "many"])
+    assert ended.value.code == 2
+    assert "Error parsing --options.times" in capsys.readouterr().err
+
+
 def test_wrong_options_are_refused(mine, words, capsys):
     command = ["run", "--name", "x", *words]
     assert main([*command, "--method", "mine.py:ReplayTwice", "--options.tines", "1"]) == 2
     assert "there is no option 'tines'; did you mean 'times'?" in capsys.readouterr().err
     assert main([*command, "--options.times", "1"]) == 2
-    assert "there is no option 'times'" in capsys.readouterr().err
+    assert "there is no option 'times'; the parts of this run have none" in capsys.readouterr().err
     (mine / "wrong.toml").write_text('[options]\ntimes = "often"\n')
     config = ["run", "--config", "wrong.toml", *words[2:]]
     assert main([*config, "--method", "mine.py:ReplayTwice", *words[:2]]) == 1
@@ -305,8 +358,18 @@ def test_an_installed_package_adds_names(tmp_path, monkeypatch, words, capsys):
         assert "balanced-oracle, twice, joint" in capsys.readouterr().out
         assert main(["run", "--method", "twice", "--name", "x", *words]) == 0
         assert "plugin twice" in json.loads(capsys.readouterr().out)["versions"]
+        run = str(tmp_path / "runs" / "x")
         (tmp_path / "runs" / "x" / "summary.json").unlink()
-        assert main(["resume", str(tmp_path / "runs" / "x"), "--json"]) == 0
+        assert main(["resume", run, "--json"]) == 0
+        # Who only reads the run needs no package.
+        shutil.rmtree(tmp_path / "site")
+        registry._installed.cache_clear()
+        assert main(["report", run]) == 0
+        assert main(["watch", run, "--once"]) == 0
+        assert metadrift.load(run).config.method == "twice"
+        (tmp_path / "runs" / "x" / "summary.json").unlink()
+        assert main(["resume", run]) in (1, 2)
+        assert "there is no method 'twice'" in capsys.readouterr().err
     finally:
         registry._installed.cache_clear()
 

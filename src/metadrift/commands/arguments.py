@@ -15,6 +15,7 @@ import tyro
 
 from metadrift import registry
 from metadrift.commands.short_help import ShortHelp
+from metadrift.errors import UsageError
 from metadrift.runs.config import SHORT, STREAMS
 from metadrift.storage.tables import did_you_mean
 
@@ -47,7 +48,7 @@ def known_names() -> str:
     }
     lines = ["", "names of parts, or code of yours as package.module:Name or file.py:Name:"]
     for option, names in lists.items():
-        text = textwrap.wrap(", ".join(names), 64)
+        text = textwrap.wrap(", ".join(names), 64, break_on_hyphens=False)
         lines += [f"  --{option:<11}{text[0]}", *(" " * 15 + line for line in text[1:])]
     return "\n".join(lines)
 
@@ -78,6 +79,7 @@ def parse(
     With `short_help`, --help shows that, and --help-all shows every option. `after_help` follows
     either.
     """
+    _refuse_other_than_code(words)
     if short_help is not None:
         if {"-h", "--help"} & set(words):
             print(short_help.text(kind() if default is None else default, command))
@@ -96,6 +98,16 @@ def parse(
         hint = _near_choice(said.getvalue())
         if hint:
             print(f"metadrift {command}: {hint}", file=sys.stderr)
+
+
+def _refuse_other_than_code(words: Sequence[str]) -> None:
+    """Refuse a word after --plugin that names no class."""
+    option = ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+        if option == "--plugin" and word and not registry.is_reference(word):
+            raise UsageError(f"--plugin takes file.py:Name or package.module:Name, not {word!r}")
 
 
 def _near_choice(said: str) -> str:

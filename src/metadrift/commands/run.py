@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -78,20 +78,20 @@ def main(words: list[str]) -> int:
 
 
 def split_options(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The words without `--options.NAME VALUE`, and those by NAME.
+    """The words without `--options.NAME VALUE`, and those with it by NAME.
 
     Examples
     --------
     >>> split_options(["--seed", "1", "--options.beta", "2", "--scale=1", "--options.kind=x"])
-    (['--seed', '1', '--scale=1'], {'beta': ['--beta', '2'], 'kind': ['--kind=x']})
+    (['--seed', '1', '--scale=1'], {'beta': ['--options.beta', '2'], 'kind': ['--options.kind=x']})
     """
     rest: list[str] = []
     own: dict[str, list[str]] = {}
     place = rest
     for word in words:
         if word.startswith("--options."):
-            word = word.replace("--options.", "--", 1)
-            place = own.setdefault(word.partition("=")[0].strip("-").replace("-", "_"), [])
+            name = word.partition("=")[0].removeprefix("--options.")
+            place = own.setdefault(name.replace("-", "_"), [])
         elif word.startswith("-") and not word[1:2].isdigit():
             place = rest
         place.append(word)
@@ -113,7 +113,9 @@ def with_options(config: RunConfig, words: dict[str, list[str]]) -> RunConfig:
         mine = [word for name in registry.option_names([kind]) for word in words.get(name, ())]
         if mine:
             given = registry.own_options(kind, options)
-            options |= plain(asdict(parse(type(given), "run --options", mine, given)))
+            holder = make_dataclass("Given", [("options", type(given))])
+            parsed: Any = parse(holder, "run", mine, holder(given))
+            options |= plain(asdict(parsed.options))
     return replace(config, options=options)
 
 

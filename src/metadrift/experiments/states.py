@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from metadrift import registry
 from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import saved_grid
 from metadrift.runs.build import plan
@@ -53,6 +54,7 @@ class State:
         ]
 
 
+@registry.any_name()
 def states_of(folder: Path, now: float | None = None) -> list[State]:
     """One state per run, in the order of the comparison, or by name in a folder of runs."""
     if (folder / "grid.json").is_file():

@@ -113,7 +113,7 @@ def make_learner(
     if kind.has_head:
         options |= {"ways": ways, "generator": generator}
     make: Any = kind
-    learner: MetaLearner = make(network, example, normalisation, **options)
+    learner: MetaLearner = registry.call(make, network, example, normalisation, **options)
     learner.precision = precision
     return learner
 
@@ -140,4 +140,7 @@ def _refuse_unfit(backbone: nn.Module, example: ExampleKind) -> None:
 
 def find_learner(name: str | type[MetaLearner]) -> type[MetaLearner]:
     """The class of a learner."""
-    return registry.subclass("learners", name, MetaLearner)
+    kind = registry.subclass("learners", name, MetaLearner)
+    if kind.logits is MetaLearner.logits and kind.answer is MetaLearner.answer:
+        raise UsageError(f"{kind.__name__} needs a method logits(support, labels, query, ways)")
+    return kind

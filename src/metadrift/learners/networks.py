@@ -77,6 +77,11 @@ def make_backbone(
         "learner": learner,
         "options": registry.own_options(make, options or {}),  # type: ignore[arg-type]
     }
+    for word, taken in takes.items():
+        if word not in every and taken.default is taken.empty and taken.kind.value in (0, 1, 3):
+            raise UsageError(
+                f"the backbone {name} asks for {word!r}; it can have {', '.join(every)}"
+            )
     given = {word: value for word, value in every.items() if word in takes}
     with global_torch_seed(generator):  # a custom module draws its first weights globally
         made = make(**given)

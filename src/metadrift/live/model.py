@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from metadrift import registry
 from metadrift.distributed.group import Group
 from metadrift.distributed.shards import my_memory
 from metadrift.errors import MetadriftError, UsageError
@@ -104,7 +105,8 @@ def load(
     if not (folder / "config.toml").is_file() and (saved := checkpoints(folder)):
         live = ContinualMetaLearner.load(folder, backbone=backbone, device=device)
         return TrainedModel(live.method.evaluated.eval(), live.example, saved[-1], live.config)
-    config = load_config(_config_of(folder))
+    with registry.any_name():  # the method is not needed
+        config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
         state = load_checkpoint(path)["method"]

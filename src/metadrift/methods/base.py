@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from metadrift import registry
 from metadrift.detection import Change, Move
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
@@ -125,7 +126,7 @@ class Method(ABC):
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
         """The method from the parts of a run."""
-        return cls(parts.learner, parts.optimizer)
+        return registry.call(cls, parts.learner, parts.optimizer)
 
     @abstractmethod
     def step(self, tasks: TaskBatch) -> StepRecord:

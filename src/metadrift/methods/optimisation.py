@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from metadrift import registry
-from metadrift.errors import UsageError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.methods.config import OptimConfig
 from metadrift.storage.reading import parse_toml
 from metadrift.storage.tables import did_you_mean
@@ -40,9 +40,12 @@ def make_optimizer(config: OptimConfig, lr: float, parameters: Iterable[nn.Param
     if config.weight_decay:
         options["weight_decay"] = config.weight_decay
     known = inspect.signature(kind).parameters
+    taken = [name for name in known if name not in ("params", "lr")]
     for name in options:
-        if name not in known or name in ("params", "lr"):
-            hint = did_you_mean(name, known) or f"; it has {', '.join(list(known)[2:])}"
+        if name == "lr":
+            raise UsageError("the learning rate is --lr: leave lr out of --optim.options")
+        if name not in taken:
+            hint = did_you_mean(name, taken) or f"; it has {', '.join(taken)}"
             raise UsageError(f"{config.name} has no option {name!r}{hint}")
     try:
         made: Optimizer = kind(parameters, lr=lr, **options)
@@ -73,7 +76,12 @@ def _options(words: Iterable[str]) -> dict[str, Any]:
         if not name.isidentifier() or not value:
             raise UsageError(f"--optim.options takes NAME=VALUE, such as momentum=0.9, not {word}")
         value = value.lower() if value in ("True", "False") else value
-        found |= parse_toml(f"{name} = {value}", f"--optim.options {word}")
+        try:
+            found |= parse_toml(f"{name} = {value}", word)
+        except MetadriftError:
+            raise UsageError(
+                f"--optim.options {word}: {value} is no number, true, false, list or text in quotes"
+            ) from None
     return found
 
 

@@ -55,7 +55,7 @@ class ReplayingMethod(Method):
 
     @classmethod
     def make(cls, parts: MethodParts) -> Self:
-        return cls(**cls.common(parts))
+        return registry.call(cls, **cls.common(parts))
 
     @classmethod
     def common(cls, parts: MethodParts) -> dict[str, Any]:

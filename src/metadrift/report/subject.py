@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metadrift import registry
 from metadrift.errors import MetadriftError
 from metadrift.experiments.comparison import collect, saved_grid
 from metadrift.experiments.grid import Grid
@@ -133,6 +134,7 @@ class Subject:
         return sum(run.summary is not None for run in self.runs)
 
 
+@registry.any_name()
 def read_subject(folder: Path) -> Subject:
     """Read the folder of a run or of a comparison."""
     if (folder / "grid.json").is_file():

@@ -56,7 +56,7 @@ def resolved(
     detection = config.detection.scaled(config.scale)
     example = learner.example if learner is not None else example
     backbone, filters = config.backbone, learn.filters
-    if learner is not None or not registry.is_reference(config.learner):
+    if learner is not None or registry.is_known("learners", config.learner):
         kind = find_learner(config.learner)
         if backbone is None and example is not None:
             backbone = usual_backbone(kind, example)
