@@ -66,7 +66,7 @@ def classify(
         Number type of the network; by default that of the run. auto takes bf16 if the machine has
         it in hardware and a short test finds it faster.
     plugin
-        Code of yours that the run uses, named again: package.module:Name or file.py:Name.
+        Your own code that the run uses. Name it again: package.module:Name or file.py:Name.
     """
     if json and csv:
         raise UsageError("--json and --csv cannot both be printed")

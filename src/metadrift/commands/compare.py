@@ -35,19 +35,19 @@ class CompareArguments:
     """
 
     methods: tuple[str, ...] = ("sequential", "reservoir", "m2d3-pets")
-    """What is compared: names of methods, package.module:Name or file.py:Name."""
+    """Methods to compare: names, package.module:Name or file.py:Name."""
     learners: tuple[str, ...] = ("protonet",)
-    """With which learners."""
+    """Learners to combine them with."""
     shots: tuple[int, ...] = (1,)
-    """With how many support images per class."""
+    """Numbers of support images per class."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """How often, and with which seeds; methods share them, so differences are paired."""
+    """Seeds, one run for each; methods share them, so differences are paired."""
     reference: str | None = None
     """The method to compare the others with; by default reservoir, if it is among them."""
     grid: Path | None = None
     """A TOML file with variants and settings, instead of the options above and below."""
     plugin: tuple[str, ...] = ()
-    """Code of yours that the grid uses, named again: package.module:Name or file.py:Name."""
+    """Your own code that the grid uses. Name it again: package.module:Name or file.py:Name."""
     engine: EngineName = "local"
     """Processes on this machine, or tasks on a Ray cluster (the extra metadrift[ray])."""
     workers: int = cores()
@@ -55,7 +55,7 @@ class CompareArguments:
     ray_address: str = "auto"
     """Ray: where the cluster is; auto finds the one that this machine belongs to."""
     out: Path = Path("comparisons")
-    """Where comparisons are kept."""
+    """The folder for comparisons."""
     name: str = "comparison"
     """The comparison's folder."""
     json: bool = False

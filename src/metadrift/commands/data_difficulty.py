@@ -42,7 +42,7 @@ def difficulty(
     Parameters
     ----------
     packs
-        Built-in names, names in the data folder, or paths. Without any: the six built-in domains.
+        Built-in names, names in the data folder, or paths; by default the six built-in domains.
     ways
         Classes in a task.
     shots
@@ -50,11 +50,11 @@ def difficulty(
     queries
         Images to classify of each class.
     tasks
-        How many tasks.
+        The number of tasks.
     seed
-        Which tasks are drawn.
+        The seed of the tasks.
     split
-        Which classes.
+        The split whose classes are used.
     size
         The image size of built-in domains.
     json

@@ -49,13 +49,13 @@ def download(
     Parameters
     ----------
     dataset
-        Which one.
+        The dataset.
     out
-        The data folder, in which the pack becomes a folder of its own. Without it: METADRIFT_DATA,
-        else the user's data folder.
+        The data folder; the pack becomes a folder in it. By default METADRIFT_DATA, else the user's
+        data folder.
     archives
-        Where the downloaded files are kept. Without it: the folder downloads/DATASET in the data
-        folder. They may be removed after the import.
+        The folder for the downloaded files; by default downloads/DATASET in the data folder. They
+        may be removed after the import.
     url
         A mirror: a web address under which the files have the same names.
     import_
@@ -66,9 +66,9 @@ def download(
         quickdraw: the whole files (23 GB) instead of the first 2 MiB of each, which hold more than
         the 600 drawings per class that the import keeps.
     replace
-        Put the new pack in the place of one that exists.
+        Replace a pack that exists.
     attempts
-        Tries in a row that bring no new byte before giving up.
+        Tries in a row without a new byte before it gives up.
     wait
         Seconds before the second try; doubled each time.
     """

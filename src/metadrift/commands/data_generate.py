@@ -31,17 +31,17 @@ def generate(
 ) -> int:
     """Make the built-in domains: sketches, textures, glyphs, creatures, silhouettes, badges.
 
-    Other commands make them on first use; this makes them beforehand, or elsewhere. Packs that
-    are there already are left as they are.
+    Other commands make them on first use. This command makes them in advance, or in another
+    folder. Existing packs are not changed.
 
     Parameters
     ----------
     names
-        Which domains. Without any: all six.
+        The domains; by default all six.
     size
         Height and width of the images, in pixels.
     out
-        A folder for the packs. Without it: the user's cache folder, or METADRIFT_CACHE.
+        A folder for the packs; by default METADRIFT_CACHE, else the user's cache folder.
     seed
         Another seed gives other classes and images.
     workers

@@ -48,7 +48,7 @@ def import_dataset(
     workers: int | None = None,
     json: Flag = False,
 ) -> int:
-    """Make a pack from a dataset as it is published, or from files of your own.
+    """Make a pack from a published dataset, or from your own files.
 
     Archives are read in place; nothing is unpacked to disk. Images are squashed to squares. Files
     that cannot be read are left out and listed. The class split is the published one if there is
@@ -66,10 +66,10 @@ def import_dataset(
     source
         The archive, the folder or the file.
     out
-        The data folder, in which the pack becomes a folder of its own. Without it: METADRIFT_DATA,
-        else the user's data folder.
+        The data folder; the pack becomes a folder in it. By default METADRIFT_DATA, else the user's
+        data folder.
     name
-        The pack's name. Without it: the kind; for folder and npz the source's own name.
+        The pack's name. By default the kind; for folder and npz the source's own name.
     size
         Height and width of the images in the pack, in pixels; by default 84.
     labels
@@ -80,7 +80,7 @@ def import_dataset(
         For vectors in .csv and .parquet: a column with train, val or test. Without it classes are
         divided at random.
     dtype
-        For vectors: float32, which is the default, or float16, which takes half the room.
+        For vectors: float32, which is the default, or float16, which takes half the space.
     per_class
         Keep only this many images of each class, the first ones. By default all; of quickdraw 600.
     grey
@@ -95,7 +95,7 @@ def import_dataset(
     strict
         Fail on the first file that cannot be read, and write nothing.
     replace
-        Put the new pack in the place of one that exists.
+        Replace a pack that exists.
     workers
         Processes that decode, by default one per core; 1 stays in this process.
     json

@@ -23,7 +23,7 @@ def list_packs(*, data: Path | None = None, json: Flag = False) -> int:
     Parameters
     ----------
     data
-        The data folder. Without it: METADRIFT_DATA, else the user's data folder.
+        The data folder; by default METADRIFT_DATA, else the user's data folder.
     json
         Print one JSON object.
     """

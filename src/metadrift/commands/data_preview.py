@@ -39,17 +39,17 @@ def preview_pack(
     pack
         A name in the data folder, or a path.
     data
-        The data folder. Without it: METADRIFT_DATA, else the user's data folder.
+        The data folder; by default METADRIFT_DATA, else the user's data folder.
     out
-        The PNG file. Without it: NAME-SPLIT.png in the current folder.
+        The PNG file; by default NAME-SPLIT.png in the current folder.
     split
-        Which classes.
+        The split whose classes are shown.
     classes
-        How many rows.
+        The number of rows.
     images
-        How many images in a row.
+        The number of images in a row.
     seed
-        Which classes and images are drawn.
+        The seed of the choice of classes and images.
     """
     if classes < 1 or images < 1 or seed < 0:
         raise UsageError("--classes and --images must be at least 1, and --seed at least 0")

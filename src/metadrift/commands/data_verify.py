@@ -31,9 +31,9 @@ def verify_packs(
     Parameters
     ----------
     packs
-        Names in the data folder, or paths. Without any: all packs of the data folder.
+        Names in the data folder, or paths; by default all packs of the data folder.
     data
-        The data folder. Without it: METADRIFT_DATA, else the user's data folder.
+        The data folder; by default METADRIFT_DATA, else the user's data folder.
     json
         Print one JSON object.
     """

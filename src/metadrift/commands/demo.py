@@ -34,7 +34,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.05, seeds: int = 3) -> int:
     Parameters
     ----------
     out
-        Where the demo's folder goes.
+        The folder that the demo's folder is made in.
     scale
         Share of the stream's 28,200 steps; memory and detection windows shrink with it.
     seeds

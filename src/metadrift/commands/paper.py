@@ -30,7 +30,7 @@ class PaperArguments:
     """
 
     experiment: tyro.conf.Positional[str]
-    """Which one."""
+    """The experiment."""
     variants: tuple[str, ...] | None = None
     """Only these rows of the experiment."""
     shots: tuple[int, ...] | None = None
@@ -46,7 +46,7 @@ class PaperArguments:
     ray_address: str = "auto"
     """Ray: where the cluster is; auto finds the one that this machine belongs to."""
     out: Path = Path("comparisons")
-    """Where comparisons are kept."""
+    """The folder for comparisons."""
     name: str | None = None
     """The comparison's folder; by default made from experiment, scale and data."""
     json: Flag = False

@@ -26,7 +26,7 @@ def resume(
     run
         The run's folder.
     plugin
-        Code of yours that the run uses, named again: package.module:Name or file.py:Name. A run's
+        Your own code that the run uses. Name it again: package.module:Name or file.py:Name. A run's
         folder alone never makes metadrift load code.
     json
         Print the summary as JSON and show no progress.
