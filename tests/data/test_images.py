@@ -129,15 +129,15 @@ def test_shrinking_is_antialiased_whatever_the_form() -> None:
         assert abs(pixels - 127).max() < 12, "a stripe is not picked, but averaged"
 
 
-def huge_png() -> bytes:
-    """A small file that says it has 100,000 x 100,000 pixels."""
+def huge_png(side: int) -> bytes:
+    """A small file that says it has side x side pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
             struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         )
 
-    head = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 0, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", head)
@@ -146,9 +146,16 @@ def huge_png() -> bytes:
     )
 
 
-def test_absurd_sizes_are_refused_before_decoding() -> None:
-    with pytest.raises(UnreadableImageError, match="pixels"):
-        decode(huge_png(), Pictures(8, 1))
+@pytest.mark.parametrize("side", [9_000, 20_000, 100_000])
+def test_absurd_sizes_are_refused_before_decoding(side: int) -> None:
+    """Pillow's own limit begins between the first and the second."""
+    with pytest.raises(
+        UnreadableImageError, match="pixels"
+    ):  # decoding would find no pixels at all
+        decode(huge_png(side), Pictures(8, 1))
+
+
+def test_a_whole_picture_beyond_our_limit_is_refused() -> None:
     big = Image.new("1", (9000, 9000))  # below Pillow's own limit, beyond ours
     with pytest.raises(UnreadableImageError, match="9000 x 9000 pixels"):
         decode(saved(big), Pictures(8, 1))

@@ -73,6 +73,7 @@ def test_a_state_that_does_not_fit_is_refused_in_one_sentence(
     assert main(["resume", str(run), "--json"]) == 1
     said = capsys.readouterr().err.strip()
     assert "step-9" in said
+    assert len(said.splitlines()) == 1
     assert not (run / "summary.json").exists()
 
 

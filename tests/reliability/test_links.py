@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from metadrift.cli import main
+from metadrift.errors import MetadriftError
+from metadrift.examples import Pictures
+from metadrift.memory.buffer import Buffer
+from metadrift.methods.base import StepRecord
 from metadrift.runs.config import MemoryConfig, to_toml
+from metadrift.runs.record import Recorder
 from metadrift.storage.files import open_without_links
+from metadrift.tasks import TaskGeometry
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +132,35 @@ def test_a_folder_may_itself_be_reached_through_a_link(config, driver, tmp_path)
     code, said = driver.run(tmp_path / "runs", config, "run")
     assert code == 0, said
     assert (tmp_path / "disk" / "run" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])
+def test_a_link_that_is_put_there_while_a_run_goes_on_is_not_followed(name, tmp_path):
+    """The check of the folder is over by then."""
+    (tmp_path / "victim").write_text('{"keep": "me"}\n')
+    (tmp_path / "run").mkdir()
+    recorder = Recorder(tmp_path / "run", log_every=1)
+    saved = recorder.state_dict()
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "victim")
+    step = StepRecord(loss=1.0, accuracy=1.0, latent_domain=0)
+    for write in (
+        lambda: (recorder.event(1, "looked"), recorder.step(0, step)),
+        recorder.start_over,
+        lambda: recorder.load_state_dict(saved),
+        lambda: Recorder(tmp_path / "run", log_every=1),
+    ):
+        with pytest.raises(OSError, match="link"):
+            write()
+    assert (tmp_path / "victim").read_text() == '{"keep": "me"}\n'
+
+
+def test_a_memory_is_not_mapped_through_a_link(tmp_path):
+    (tmp_path / "victim").write_text("keep me")
+    (tmp_path / "memory.bin").symlink_to(tmp_path / "victim")
+    with pytest.raises(MetadriftError, match="link"):
+        Buffer(2, 2, TaskGeometry(2, 1, 1), Pictures(8, 1), file=tmp_path / "memory.bin")
+    assert (tmp_path / "victim").read_text() == "keep me"
 
 
 @pytest.mark.parametrize("mode", ["ab", "wb", "r+b", "w+b"])

@@ -5,19 +5,23 @@ import io
 import json
 import os
 import pickle
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from metadrift import registry
 from metadrift.cli import main
 from metadrift.data.images import UnreadableImageError, decode
 from metadrift.data.pack import write_pack
 from metadrift.examples import Pictures
 from metadrift.runs.checkpoint import save_checkpoint
+from metadrift.runs.config import to_toml
 from metadrift.runs.folder import write_settings
 from metadrift.runs.prepare import prepared
 from metadrift.streams.manifest import ManifestStream
@@ -28,7 +32,7 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "job
 MODULES |= {"pandas", "code", "codeop", "runpy", "imp"}
 BUILTINS = {"eval", "exec", "compile", "__import__", "breakpoint"}
 CALLS = {"torch.load", "torch.hub.load", "torch.jit.load", "torch.package", "os.system", "os.popen"}
-CALLS |= {"np.fromregex", "tempfile.mktemp"}
+CALLS |= {"np.fromregex", "tempfile.mktemp", "subprocess.getoutput", "subprocess.getstatusoutput"}
 METHODS = {"extractall", "extract"}  # an archive is read in place; what Python extracts may escape
 
 
@@ -73,6 +77,30 @@ def test_the_source_calls_nothing_that_runs_data():
         for what in what_is_forbidden(file.read_text(encoding="utf-8"))
     }
     assert found == set()
+
+
+NETWORK = {
+    "http.client",
+    "http.server",
+    "urllib.request",
+    "socket",
+    "socketserver",
+    "ssl",
+    "ftplib",
+}
+NETWORK |= {"smtplib", "asyncio", "requests", "httpx", "aiohttp", "webbrowser", "xmlrpc"}
+
+
+def test_only_the_download_can_reach_a_network():
+    found = set()
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            if NETWORK & {".".join(name.split(".")[:k]) for name in names for k in (1, 2)}:
+                found.add(file.relative_to(SOURCE).parts[:2])
+    assert found == {("data", "download")}
 
 
 class Evil:
@@ -136,6 +164,33 @@ def test_a_pickle_in_a_runs_folder_is_refused(name, evil, canary, tmp_path, conf
     assert main(["resume", str(run)]) == 1
     said = capsys.readouterr().err
     assert str(run / name) in said or "step-3 is damaged" in said
+    assert not canary.exists()
+
+
+SETTINGS = ["method", "learner", "backbone", "optim.name", "memory.rule", "replay.sampler"]
+SETTINGS += ["detection.mode", "detection.features"]
+
+
+def test_the_list_of_settings_that_may_name_code_is_whole():
+    kinds = get_args(registry.Kind)
+    assert len(kinds) == len(SETTINGS), kinds
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_code_that_a_foreign_folder_names_is_not_loaded(setting, canary, tmp_path, config, capsys):
+    run = a_run(tmp_path / "run", config)
+    evil = run / "evil.py"
+    evil.write_text(f"import os\nos.mkdir({str(canary)!r})\nclass Evil:\n    pass\n")
+    *group, name = setting.split(".")
+    table = tomllib.loads((run / "config.toml").read_text())
+    (table[group[0]] if group else table)[name] = f"{evil}:Evil"
+    (run / "config.toml").write_text(to_toml(table))
+    assert main(["resume", str(run)]) == 2
+    assert "was not loaded" in capsys.readouterr().err
+    words = ["run", "--config", str(run / "config.toml"), "--out", str(tmp_path), "--name", "x"]
+    assert main(words) == 2
+    assert "was not loaded" in capsys.readouterr().err
+    assert main(["report", str(run)]) in (0, 1)
     assert not canary.exists()
 
 

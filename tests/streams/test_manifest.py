@@ -1,5 +1,6 @@
 import contextlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -89,6 +90,23 @@ def test_a_damaged_image_is_reported_with_its_line(folder):
     (folder / "3.png").write_bytes(b"no image")
     with pytest.raises(MetadriftError, match=r"line 1: image '3\.png' cannot be used"):
         next(stream(folder, good(0, 1, 2, 3)))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+@pytest.mark.parametrize(
+    "path", ["/dev/zero", "pipe", "link", "..", "../secret", "a\0b", "x" * 5000]
+)
+def test_a_path_to_what_is_no_image_is_refused_and_not_waited_for(path, tmp_path, folder):
+    (folder / "in").mkdir()
+    for value in range(3):
+        (folder / f"{value}.png").rename(folder / "in" / f"{value}.png")
+    (tmp_path / "secret").write_text("a secret")
+    os.mkfifo(folder / "in" / "pipe")
+    (folder / "in" / "link").symlink_to("/dev/zero")
+    line = task({"x": [path], "y": ["0.png"]}, {"x": ["1.png"], "y": ["2.png"]})
+    with pytest.raises(MetadriftError, match=r"line 1: image .* cannot be") as refused:
+        next(stream(folder / "in", line))
+    assert "a secret" not in str(refused.value)
 
 
 def test_bad_lines_can_be_skipped_and_are_listed(folder):

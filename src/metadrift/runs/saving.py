@@ -137,7 +137,8 @@ class Saver:
         except MetadriftError as error:
             return error
         except DAMAGE as error:
-            return MetadriftError(f"{path} does not fit this run: {error}")
+            why = " ".join(str(error).split())  # torch lists weights line by line
+            return MetadriftError(f"{path} does not fit this run: {why}")
         return None
 
     def _restore(self, path: Path, saved: dict[str, Any], state: RunState) -> None:
