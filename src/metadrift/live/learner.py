@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
@@ -34,7 +34,7 @@ from metadrift.runs.checkpoint import (
     remove_leftovers,
     save_checkpoint,
 )
-from metadrift.runs.config import STREAMS, RunConfig, from_toml, to_toml
+from metadrift.runs.config import SHORT, STREAMS, RunConfig, from_toml, to_toml
 from metadrift.runs.plugins import HandedIn
 from metadrift.tasks import TaskBatch, TaskGeometry
 
@@ -125,7 +125,8 @@ class ContinualMetaLearner:
                 f"{method} training has all domains at hand, which a live stream has not; "
                 "`metadrift run` does it"
             )
-        config = _named(config or RunConfig(), detector, features, sampler, memory_rule)
+        parts = {"detector": detector, "features": features, "memory": memory_rule}
+        config = _named(config or RunConfig(), parts | {"sampler": sampler})
         if (image_size is None) == (example is None):
             raise UsageError("say what the examples are: either image_size= or example=")
         if method == "balanced-oracle" or config.labels == "oracle":
@@ -169,13 +170,8 @@ class ContinualMetaLearner:
         if issubclass(kind, ReplayingMethod):
             dark = config.replay.dark > 0
             buffer = Buffer(memory, tasks_per_step, geometry, self.example, logits=dark)
-        given = HandedIn(
-            kind,
-            None if isinstance(detector, str) else detector,
-            None if isinstance(features, str) else features,
-            None if isinstance(memory_rule, str) else memory_rule,
-            None if isinstance(sampler, str) else sampler,
-        )
+        objects = (detector, features, memory_rule, sampler)
+        given = HandedIn(kind, *(None if isinstance(part, str) else part for part in objects))  # type: ignore[arg-type]
         self.method: Method = build_method(
             self.config, self.learner, buffer, self.example, optimizer=self.optimizer, given=given
         )
@@ -354,31 +350,20 @@ def kind_name(part: object) -> str:
     return f"{kind.__module__}:{kind.__name__}"
 
 
-def _named(
-    config: RunConfig, detector: object, features: object, sampler: object, memory: object
-) -> RunConfig:
+def _named(config: RunConfig, parts: Mapping[str, object]) -> RunConfig:
     """The settings with the names of the parts that are not None."""
-    bases = {
-        "detector": (detector, ChangeDetector),
-        "features": (features, FeatureExtractor),
-        "sampler": (sampler, ReplaySampler),
-    }
-    for name, (part, base) in bases.items():
-        if part is not None and not isinstance(part, str | base):
-            raise UsageError(f"{name} must be a name or a {base.__name__}, not {part!r}")
-    if memory is not None and not isinstance(memory, str):
-        registry.checked(memory, Memory)
-    detection, replay = config.detection, config.replay
-    if detector is not None:
-        detection = replace(detection, mode=kind_name(detector))
-    if features is not None:
-        detection = replace(detection, features=kind_name(features))
-    if sampler is not None:
-        replay = replace(replay, sampler=kind_name(sampler))
-    rule = config.memory.rule if memory is None else kind_name(memory)
-    return replace(
-        config, detection=detection, replay=replay, memory=replace(config.memory, rule=rule)
-    )
+    bases = {"detector": ChangeDetector, "features": FeatureExtractor, "sampler": ReplaySampler}
+    for short, part in parts.items():
+        if part is None:
+            continue
+        if short in bases and not isinstance(part, str | bases[short]):
+            raise UsageError(f"{short} must be a name or a {bases[short].__name__}, not {part!r}")
+        if short == "memory" and not isinstance(part, str):
+            registry.checked(part, Memory)
+        group, name = SHORT[short]
+        settings = replace(getattr(config, group), **{name: kind_name(part)})
+        config = replace(config, **{group: settings})
+    return config
 
 
 _KIND = "continual-meta-learner"
