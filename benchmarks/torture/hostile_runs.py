@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
-from trial import Trial, Workshop, expect, shortened, untouched
+from trial import FailedError, Trial, Workshop, expect, shortened, untouched
+
+from metadrift.runs.config import to_toml
 
 KIND = "hostile run folders"
 FILES = [
@@ -68,6 +71,8 @@ def trials() -> Iterator[Trial]:
         yield Trial(KIND, f"a comparison in which {name} is a link", link)
     for name, value in EDITS.items():
         yield Trial(KIND, f"config.toml edited: {name}", partial(_edited, name=name, value=value))
+    for name in CODE:
+        yield Trial(KIND, f"config.toml names code: {name}", partial(_code, name=name))
     for number in range(8):
         yield Trial(KIND, f"metrics cut at any byte, {number}", _cut_metrics)
 
@@ -333,6 +338,34 @@ def _edited(work: Workshop, place: Path, rng: random.Random, name: str, value: s
     new = [f"{name} = {value}" if line.startswith(f"{name} = ") else line for line in lines]
     (run / "config.toml").write_text("\n".join(new) + "\n")
     return work.refused(place, "resume", run, says=name)
+
+
+CODE = ["method", "learner", "backbone", "optim.name", "memory.rule", "replay.sampler"]
+CODE += ["detection.mode", "detection.features"]
+
+
+def _code(work: Workshop, place: Path, rng: random.Random, name: str) -> str:
+    """Code that lies in the folder and is named by its settings: no command loads it."""
+    ran, ends = place / "the code was run", []
+    for make in (work.stopped, work.finished):
+        shutil.rmtree(place / "run", ignore_errors=True)
+        run = make(place)
+        evil = run / "evil.py"
+        evil.write_text(f"import os\nos.mkdir({str(ran)!r})\nclass Evil:\n    pass\n")
+        table = tomllib.loads((run / "config.toml").read_text())
+        *group, key = name.split(".")
+        (table[group[0]] if group else table)[key] = f"{evil}:Evil"
+        (run / "config.toml").write_text(to_toml(table))
+        for words in (
+            ["resume", run], ["report", run], ["watch", run, "--once"],
+            ["run", "--config", run / "config.toml", "--out", place / "out", "--name", "r"],
+        ):  # fmt: skip
+            code, said = work.call(place, *words)
+            expect(words[0] != "run" or (code == 2 and "was not loaded" in said), said[:800])
+            ends.append(code)
+    if ran.exists():
+        raise FailedError("outside", "code that the folder names was run")
+    return f"codes {ends}"
 
 
 def _cut_metrics(work: Workshop, place: Path, rng: random.Random) -> str:
