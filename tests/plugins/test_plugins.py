@@ -187,6 +187,28 @@ def test_a_run_is_resumed_when_its_code_is_named_again_and_changed_code_is_said(
     assert one == two
 
 
+def test_code_that_changed_since_the_run_is_said_by_whoever_opens_it(mine, words, picture, capsys):
+    assert main(["run", "--learner", "mine.py:Cosine", "--name", "run", *words]) == 0
+    for kind, colour in (("a", "red"), ("b", "blue")):
+        (mine / "few" / kind).mkdir(parents=True)
+        (mine / "few" / kind / "1.png").write_bytes(picture(colour, (9, 9)))
+    for place, more in (("same", ""), ("other", "# changed\n")):
+        (mine / place).mkdir()
+        (mine / place / "mine.py").write_text((mine / "mine.py").read_text() + more)
+    classify = ["classify", "--run", "runs/run", "--support", "few", "--query", "few", "--plugin"]
+    registry._allowed.clear()
+    capsys.readouterr()
+    assert main([*classify, "same/mine.py:Cosine"]) == 0
+    assert "note:" not in capsys.readouterr().err
+    registry._allowed.clear()
+    assert main([*classify, "other/mine.py:Cosine"]) == 0
+    said = capsys.readouterr().err
+    assert "note: runs/run/checkpoints/" in said
+    assert "was written with plugin Cosine" in said
+    with pytest.warns(UserWarning, match="was written with plugin Cosine"):
+        ContinualMetaLearner.from_run("runs/run", device="cpu")
+
+
 @pytest.mark.slow
 def test_a_comparison_runs_code_of_a_file_in_its_processes(mine, words):
     command = [Path(sys.executable).with_name("metadrift"), "compare", "--seeds", "0"]

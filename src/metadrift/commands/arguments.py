@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from functools import partial, wraps
 from io import StringIO
 from typing import Annotated, Any, TypeVar
@@ -18,6 +19,7 @@ from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import UsageError
 from metadrift.runs.config import SHORT, STREAMS
 from metadrift.storage.tables import did_you_mean
+from metadrift.storage.terminal import printable
 
 T = TypeVar("T")
 
@@ -33,6 +35,16 @@ def call(function: Callable[..., int], command: str, words: list[str]) -> int:
         return partial(function, *arguments, **options)
 
     return parse(prepare, command, words)()
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Tell the package's warnings as notes, without a line of code."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in told:
+        print(printable(f"note: {warning.message}"), file=sys.stderr)
 
 
 def known_names() -> str:

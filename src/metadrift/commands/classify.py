@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from metadrift.commands.arguments import Flag, call
+from metadrift.commands.arguments import Flag, call, warnings_as_notes
 from metadrift.errors import UsageError
 from metadrift.storage.terminal import printable
 
@@ -75,7 +75,8 @@ def classify(
     from metadrift.learners.precision import resolve_precision
     from metadrift.live.model import load
 
-    model = load(run, checkpoint=checkpoint, size=size, grey=grey, device=device)
+    with warnings_as_notes():
+        model = load(run, checkpoint=checkpoint, size=size, grey=grey, device=device)
     if precision is not None:
         learner = model.learner
         learner.precision, why = resolve_precision(precision, learner, model.config.ways)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from metadrift.commands.arguments import call
+from metadrift.commands.arguments import call, warnings_as_notes
 from metadrift.storage.terminal import printable
 
 
@@ -17,8 +17,9 @@ def main(words: list[str]) -> int:
 def export(run: tyro.conf.Positional[Path], /, *, onnx: Path, plugin: tuple[str, ...] = ()) -> int:
     """Write the embedding network of a run as an ONNX file.
 
-    The network takes `images`, uint8 [n, channels, size, size], and gives `embeddings` [n, D]. The
-    normalisation is inside, as trained. Needs the extra metadrift[onnx].
+    The network takes `images`, uint8 [n, channels, size, size], or of vectors and arrays
+    `examples`, float32 [n, ...], and gives `embeddings` [n, D]. The normalisation is inside, as
+    trained. Needs the extra metadrift[onnx].
 
     Parameters
     ----------
@@ -27,13 +28,13 @@ def export(run: tyro.conf.Positional[Path], /, *, onnx: Path, plugin: tuple[str,
     onnx
         The file to write.
     plugin
-        Code of yours that the run uses, named again: package.module:Name or file.py:Name.
+        Your own code that the run uses. Name it again: package.module:Name or file.py:Name.
     """
     from metadrift.live.export import export_onnx
     from metadrift.live.model import load
 
-    model = load(run, device="cpu")
-    channels = model.example.shape[0]
-    told = export_onnx(model.learner, channels, onnx)
+    with warnings_as_notes():
+        model = load(run, device="cpu")
+    told = export_onnx(model.learner, model.example, onnx)
     print(printable(f"written: {onnx}; {told}"))
     return 0

@@ -249,7 +249,7 @@ class ContinualMetaLearner:
         Pass a custom method or backbone of the run again. Allow your other code with
         `metadrift.registry.allow`.
         """
-        from metadrift.live.model import run_state
+        from metadrift.live.model import run_state, warn_of_changed_code
 
         path, config, benchmark, example, state = run_state(Path(run), checkpoint)
         try:
@@ -268,6 +268,7 @@ class ContinualMetaLearner:
             )
             model.method.load_state_dict(state["method"])
             model.steps = int(state["step"])
+            warn_of_changed_code(path, state)
         except DAMAGE as error:
             raise MetadriftError(
                 f"{path} does not fit the settings of {run}: "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
@@ -109,10 +111,12 @@ def load(
         config = load_config(_config_of(folder))
     path = _checkpoint_of(folder, checkpoint)
     try:
-        state = load_checkpoint(path)["method"]
+        saved_state = load_checkpoint(path)
+        state = saved_state["method"]
         example = _example_of(folder, config, state, size, grey)
         learner = build_learner(config, example, backbone)
         learner.load_state_dict(evaluated_weights(state))
+        warn_of_changed_code(path, saved_state)
     except (KeyError, RuntimeError) as error:
         what = shorten(str(error), 160)
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
@@ -140,6 +144,18 @@ def run_state(
         optim = replace(optim, steps=benchmark.steps)
     memory_settings = replace(config.memory, mapped=False)  # its file belongs to the run
     return path, replace(config, optim=optim, memory=memory_settings), benchmark, example, state
+
+
+def warn_of_changed_code(path: Path, state: Mapping[str, Any]) -> None:
+    """Warn if a custom part is not what it was when the checkpoint was written."""
+    before = state.get("versions", {})
+    for name, now in registry.loaded().items():
+        if before.get(name, now) != now:
+            warnings.warn(
+                f"{path} was written with {name} {before[name]}, this is {now}: the numbers may "
+                "differ",
+                stacklevel=3,
+            )
 
 
 def _config_of(folder: Path) -> Path:
