@@ -91,7 +91,8 @@ def test_a_short_stream_is_told_what_is_learned_and_what_is_needed(tmp_path, cap
     np.savetxt(tmp_path / "short.csv", np.zeros((30, 2)), delimiter=",")
     assert main(["detect", str(tmp_path / "short.csv")]) == 0
     said = capsys.readouterr().out
-    assert "the first 300 steps are learned as usual, and 400 are needed to compare" in said
+    assert "the first 300 steps are learned as usual, where only a large change is found" in said
+    assert "400 are needed to compare others with them" in said
     page = Path(__file__).parents[2] / "docs" / "detect.md"
     assert "for 6 windows" in page.read_text(encoding="utf-8")
 

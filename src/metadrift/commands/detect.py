@@ -139,11 +139,13 @@ def _text(result: dict[str, Any]) -> str:
             f"(window {result['window']}, delta {result['delta']:.2f}, "
             f"level {result['level']:.2g})"
         )
-    least = (result["burn_in"] or result["window"]) + 2 * result["window"]
+    learned = result["burn_in"] or result["window"]
+    least = learned + 2 * result["window"]
     if result["steps"] < least:
+        seen = ", where only a large change is found" if result["burn_in"] else ""
         lines.append(
-            f"the stream is short: with window {result['window']} the first "
-            f"{least - 2 * result['window']} steps are learned as usual, and {least} are needed "
-            "to compare anything with them; a smaller --window needs fewer"
+            f"the stream is short: with window {result['window']} the first {learned} steps are "
+            f"learned as usual{seen}; {least} are needed to compare others with them, and a "
+            "smaller --window needs fewer"
         )
     return "\n".join(lines + [f"written: {path}" for path in result.get("files", [])])
