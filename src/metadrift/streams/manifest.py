@@ -107,11 +107,12 @@ class ManifestStream:
         if len(support) < g.ways:
             raise self._wrong(f"{len(support)} classes, but the stream has {g.ways} ways")
         classes = list(support)[: g.ways]
+        what = "images" if isinstance(self.kind, Pictures) else "examples"
         for part, images, needed in (("support", support, g.shots), ("query", query, g.queries)):
             for name in classes:
                 if len(images[name]) < needed:
                     raise self._wrong(
-                        f"class {name!r} has {len(images[name])} {part} {self._what}, not {needed}"
+                        f"class {name!r} has {len(images[name])} {part} {what}, not {needed}"
                     )
         chosen = [path for name in classes for path in support[name][: g.shots]]
         chosen += [path for name in classes for path in query[name][: g.queries]]
@@ -120,10 +121,6 @@ class ManifestStream:
         if len(set(chosen)) < len(chosen):
             raise self._wrong("an image appears twice in the task")
         return np.stack([self._image(path, self.kind) for path in chosen])
-
-    @property
-    def _what(self) -> str:
-        return "images" if isinstance(self.kind, Pictures) else "examples"
 
     def _paths(self, task: dict[str, Any], part: str) -> dict[str, list[Any]]:
         classes = task.get(part)
