@@ -85,17 +85,23 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except (MemoryError, RuntimeError) as error:
-        if debug or not _lacks_memory(error):
-            raise
-        why = " ".join(str(error).splitlines()[:1])
-        print(f"{program}: there is not enough memory for this. {why}", file=sys.stderr)
-        return 1
     except OSError as error:
         if debug:
             raise
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {printable(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        from metadrift import registry
+
+        why = " ".join(str(error).splitlines()[:1])
+        place = registry.place_in_loaded(error)
+        if debug or not (_lacks_memory(error) or place):
+            raise
+        said = f"there is not enough memory for this. {why}"
+        if not _lacks_memory(error):
+            said = f"{type(error).__name__}: {why}, in {place} (--debug shows all)"
+        print(f"{program}: {printable(said)}", file=sys.stderr)
         return 1
 
 

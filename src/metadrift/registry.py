@@ -93,6 +93,7 @@ _REFERENCE = re.compile(r"(?P<home>(.*\.py)|([^\W\d]\w*(\.[^\W\d]\w*)*)):(?P<nam
 
 _allowed: dict[str, str] = {}  # a reference with its whole path -> the reference to load
 _loaded: dict[str, str] = {}  # code loaded from outside this package -> sha256 of its file
+_files: set[str] = set()  # the files of that code
 _any_name = ContextVar("_any_name", default=False)
 
 
@@ -269,6 +270,12 @@ def loaded() -> dict[str, str]:
     return dict(_loaded)
 
 
+def place_in_loaded(error: BaseException) -> str:
+    """The line of loaded code from outside of this package that raised; empty if none did."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in _files]
+    return f"line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+
+
 _NONE: dict[Kind, str] = {
     "methods": "there is no method",
     "learners": "there is no learner",
@@ -355,6 +362,7 @@ def _noted(word: str, found: Any, named: Any) -> Any:
     if file is None:
         raise MetadriftError(f"{word} has no source file, so it cannot be recorded")
     _loaded[f"plugin {short(word)}"] = _sha256(Path(file))
+    _files.add(file)
     return found
 
 

@@ -62,6 +62,11 @@ def test_options_of_tables_are_refused_for_arrays(tmp_path, capsys):
     assert "is no table of text" in capsys.readouterr().err
 
 
+def test_a_column_is_not_watched_and_left_aside(table, capsys):
+    assert main(["detect", str(table), *FORM, "--columns", "time"]) == 2
+    assert "--time leaves 'time' aside, and --columns watches it" in capsys.readouterr().err
+
+
 def test_rivers_protocol_with_numbers_vectors_and_names():
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.normal(0, 1, (250, 2)), rng.normal(3, 1, (100, 2))])

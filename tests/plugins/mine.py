@@ -170,3 +170,17 @@ class Wants(UniformReplay):
 
 class NoAdmit(Memory):
     """Does not say what it keeps."""
+
+
+class Raises(ReplayingMethod):
+    """Fails while it runs."""
+
+    def step(self, tasks):
+        raise ValueError("too long")
+
+
+class Silent(ReplayingMethod):
+    """Returns nothing."""
+
+    def step(self, tasks):
+        self.learn(tasks, self.draw())

@@ -325,6 +325,22 @@ def test_a_part_that_cannot_be_made_is_one_sentence(part, sentence, mine, words,
     assert not (mine / "runs").exists()
 
 
+def test_an_error_inside_a_part_is_one_sentence_with_its_line(mine, words, capsys):
+    lines = (mine / "mine.py").read_text().splitlines()
+    line = 1 + lines.index('        raise ValueError("too long")')
+    command = ["run", "--method", "mine.py:Raises", *words]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    where = f"in line {line} of {mine / 'mine.py'} (--debug shows all)"
+    assert f"metadrift run: ValueError: too long, {where}" in said
+    with pytest.raises(ValueError, match="too long"):
+        main([*command, "--debug", "--name", "other"])
+    assert main(["run", "--method", "mine.py:Silent", *words]) == 2
+    assert "Silent.step must return a StepRecord, such as outcome.record(), not" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_wrong_value_of_an_option_is_said_by_its_whole_name(mine, words, capsys):
     command = ["run", "--method", "mine.py:ReplayTwice", *words]
     with pytest.raises(SystemExit) as ended:

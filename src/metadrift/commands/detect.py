@@ -127,7 +127,8 @@ def _result(path: Path, vectors: np.ndarray, trace: Trace, asked: int | None) ->
 def _text(result: dict[str, Any]) -> str:
     n = len(result["changes"])
     found = "1 change" if n == 1 else f"{n} changes"
-    lines = [f"{result['steps']} steps of {result['dimensions']} numbers: {found}"]
+    numbers = "1 number" if result["dimensions"] == 1 else f"{result['dimensions']} numbers"
+    lines = [f"{result['steps']} steps of {numbers}: {found}"]
     lines += [
         f"  began at step {c['started_at']}, noticed at step {c['at_step']} "
         f"(statistic {c['statistic']:.4g}, threshold {c['threshold']:.4g})"

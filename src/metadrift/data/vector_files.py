@@ -139,7 +139,10 @@ def _used(names: Sequence[str], form: TableFormat, said: str) -> list[int]:
     aside = None if form.time is None else _place(form.time, names, "--time", said)
     if not form.columns:
         return [place for place in range(len(names)) if place != aside]
-    return [_place(column, names, "--columns", said) for column in form.columns]
+    used = [_place(column, names, "--columns", said) for column in form.columns]
+    if aside in used:
+        raise UsageError(f"--time leaves {form.time!r} aside, and --columns watches it")
+    return used
 
 
 def _place(column: str, names: Sequence[str], option: str, said: str) -> int:

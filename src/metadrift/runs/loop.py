@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from metadrift.distributed.group import Group
-from metadrift.errors import MetadriftError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.evaluation.protocol import DomainAccuracy, evaluate, overall
 from metadrift.evaluation.variance import replay_variance
 from metadrift.methods.base import NonFiniteError, StepRecord
@@ -249,6 +249,11 @@ class _Run:
         try:
             with self.guard:
                 record = self.parts.method.step(tasks)
+            if not isinstance(record, StepRecord):
+                raise UsageError(
+                    f"{type(self.parts.method).__name__}.step must return a StepRecord, such as "
+                    f"outcome.record(), not {type(record).__name__}"
+                )
             self.parts.method.after_step()
         except NonFiniteError as error:
             self._non_finite(error)
