@@ -5,13 +5,15 @@ python docs/make_pictures.py runs/demo-0.05
 
 Writes docs/images/: idea.png (stream, changes noticed, memory and accuracy by domain), methods.png
 (accuracy by method), own-pictures.png (pictures of a pack), live.png (a live learner) and
-vectors.png (a stream of vectors).
+vectors.png (a stream of vectors). With Chromium installed also report.png (the top of the demo's
+page).
 """
 
 from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +51,21 @@ def main(comparison: Annotated[Path, tyro.conf.Positional], out: Path = IMAGES) 
     write_atomically(out / "own-pictures.png", sheet("creatures"))
     live(out / "live.png")
     vectors(out / "vectors.png")
-    for name in ("idea", "methods", "own-pictures", "live", "vectors"):
+    report_page(comparison / "report.html", out / "report.png")
+    for name in ("idea", "methods", "own-pictures", "live", "vectors", "report"):
         print(out / f"{name}.png")
+
+
+def report_page(page: Path, file: Path) -> None:
+    """The top of a report, as a browser shows it; without Chromium the old picture stays."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        print("there is no Chromium here, so report.png is not made anew")
+        return
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    words += ["--disable-background-networking", "--window-size=1200,1130"]
+    words += [f"--screenshot={file.resolve()}", page.resolve().as_uri()]
+    subprocess.run(words, check=True, capture_output=True)
 
 
 def idea(group: Group, file: Path) -> None:
