@@ -66,6 +66,7 @@ class Workshop:
         if self._second is None:
             (self.home / "second").mkdir()
             self._second = Driver(self.home / "second", self.config)
+            self._second(self.home / "second", "--help")  # it has loaded everything by then
         return self._second
 
     def close(self) -> None:
