@@ -205,12 +205,19 @@ class Amnesic(ReservoirMemory):
         return len(self) if not self.full else self.count % 8
 
 
+class Thirds(Amnesic):
+    def admit(self, arrival):
+        self.count += 1
+        return None if self.count % 3 == 0 else len(self) % 8
+
+
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
         (Shaky, "Shaky draws from the global generator of numpy.random"),
-        (Deaf, "Deaf took none of 30 batches"),
+        (Deaf, "Deaf took none of 31 batches"),
         (Amnesic, "Amnesic gives other numbers after load_state_dict"),
+        (Thirds, "Thirds gives other numbers after load_state_dict"),
     ],
 )
 def test_a_broken_memory_is_named(kind, sentence):

@@ -62,6 +62,16 @@ def test_any_blocks_and_resumes_give_the_same_answers(
     assert same(found, expected)
 
 
+@pytest.mark.parametrize("what", ["abc", [[1.0], [1.0, 2.0]], {"a": 1}])
+def test_what_holds_no_numbers_is_refused_with_a_sentence(what):
+    detector = make_detector(DetectionConfig(window=8, burn_in=30))
+    with pytest.raises(MetadriftError, match=r"a detector takes numbers in an array \[D\], not "):
+        detector.update(what)
+    with pytest.raises(MetadriftError, match=r"a detector takes numbers"):
+        detector.update_many(what)
+    assert detector.step == 0
+
+
 @each_mode
 def test_after_a_resume_a_vector_of_another_length_is_still_refused(
     config: DetectionConfig, stream: Callable[..., np.ndarray]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class ChangeDetector(ABC):
 
     def update(self, embedding: NDArray[np.floating[Any]]) -> Change | None:
         """Take in the next vector [D]."""
-        vector = np.asarray(embedding, np.float64)
+        vector = _numbers(embedding)
         # One product instead of a look at each number; what is not surely right is looked at.
         with np.errstate(over="ignore", invalid="ignore"):
             fits = vector.ndim == 1 and len(vector) == self._length
@@ -53,7 +54,7 @@ class ChangeDetector(ABC):
 
     def update_many(self, embeddings: NDArray[np.floating[Any]]) -> list[Change]:
         """Take in vectors [N, D], one after the other; none of them if one is refused."""
-        vectors = np.asarray(embeddings, np.float64)
+        vectors = _numbers(embeddings)
         self._check(vectors)
         vectors = np.clip(vectors, -LARGE, LARGE)
         return [change for vector in vectors if (change := self._take(vector))]
@@ -193,3 +194,11 @@ class PaperDetector(ChangeDetector):
         self._quiet_until = int(state["quiet_until"])
         self._first = [] if state["first"] is None else list(np.array(state["first"]))
         self._mmd = None if state["mmd"] is None else TwoWindowMMD.from_state(state["mmd"])
+
+
+def _numbers(embedding: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(embedding, np.float64)
+    except (TypeError, ValueError):
+        said = shorten(repr(embedding), 60)
+        raise MetadriftError(f"a detector takes numbers in an array [D], not {said}") from None
