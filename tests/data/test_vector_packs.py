@@ -100,6 +100,8 @@ def refused(capsys, *words):
 def test_wrong_files_are_refused_in_a_sentence_and_leave_nothing(tmp_path, capsys):
     out = tmp_path / "data"
     source = csv_file(tmp_path)
+    (tmp_path / "empty.csv").touch()
+    assert "empty.csv is empty; its first" in refused(capsys, tmp_path / "empty.csv", "--out", out)
     assert "no column 'kind'" in refused(capsys, source, "--out", out, "--label-column", "kind")
     assert "column 'split': 'val' is not a number" in refused(capsys, source, "--out", out)
     assert "--size is not for vectors; it is for pictures" in refused(
@@ -168,6 +170,8 @@ def test_pictures_of_a_dataset_stay_pictures(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
+        (5, "an iterable of .* pairs, not int"),
+        ({"a": np.zeros(2)}, "an iterable of .* pairs, not dict"),
         ([1], "must be a pair"),
         ([(np.zeros(2), 0.5)], "whole number or text"),
         ([(np.zeros(2), 0), (np.zeros(3), 1)], r"example 1 is float32 \[3\], the first is"),

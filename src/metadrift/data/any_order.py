@@ -171,9 +171,13 @@ def _some_at_a_time(whole: NDArray[Any], rows: NDArray[np.int64]) -> Iterator[ND
 
 def _items(dataset: Any) -> Iterator[Any]:
     # A dataset by index need not stop by itself when it is iterated.
-    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        return (dataset[i] for i in range(len(dataset)))
-    return iter(dataset)
+    indexed, sized = hasattr(dataset, "__getitem__"), hasattr(dataset, "__len__")
+    if isinstance(dataset, Mapping) or not (indexed or hasattr(dataset, "__iter__")):
+        raise UsageError(
+            "a dataset is a torch Dataset or an iterable of (example, label) pairs, not "
+            f"{type(dataset).__name__}"
+        )
+    return (dataset[i] for i in range(len(dataset))) if indexed and sized else iter(dataset)
 
 
 def _blocks_of(

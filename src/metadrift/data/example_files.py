@@ -250,6 +250,8 @@ def _places(
 ) -> tuple[int | None, int | None, list[int]]:
     """The places of the label, of the split and of the numbers among the columns."""
     names = list(head)
+    if not names:
+        raise MetadriftError(f"{path} is empty; its first line must name the columns")
     if columns.label not in names and labelled:
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         raise MetadriftError(
