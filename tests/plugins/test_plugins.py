@@ -363,6 +363,9 @@ def test_wrong_options_are_refused(mine, words, capsys):
 
 def test_the_help_of_a_plug_in_says_its_options(mine, capsys):
     with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert "--options.help lists them" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
         main(["run", "--method", "mine.py:ReplayTwice", "--options.help"])
     assert "--options.times  How often a step is learned. (default: 2)" in capsys.readouterr().out
     with pytest.raises(SystemExit):

@@ -52,6 +52,11 @@ HELP = ShortHelp(
 )
 
 
+_OWN_OPTIONS = """
+--options.NAME VALUE sets an option of such code; --method FILE.py:NAME --options.help lists them.
+"""
+
+
 def main(words: list[str]) -> int:
     """Parse and run; --config gives the defaults that the rest is read against."""
     default = RunArguments()
@@ -59,7 +64,8 @@ def main(words: list[str]) -> int:
     if file is not None:
         default = RunArguments(run=load_config(Path(file)))
     words, own = split_options(in_full(words))
-    arguments = parse(RunArguments, "run", words, default, known_names(), HELP)
+    after_help = f"{known_names()}\n{_OWN_OPTIONS}"
+    arguments = parse(RunArguments, "run", words, default, after_help, HELP)
     from metadrift.distributed.group import joined
     from metadrift.learners.allocator import keep_freed_memory
     from metadrift.runs.loop import start
