@@ -29,7 +29,7 @@ def demo(out: Path = Path("runs"), scale: float = 0.05, seeds: int = 3) -> int:
     Sequential training keeps nothing and forgets. A reservoir keeps mostly the long domain.
     m2d3-pets notices the changes by itself and divides the same memory among the domains. All
     three have the same tasks, network, steps and fresh tasks, and both memories replay as much.
-    It takes about four minutes on two free cores.
+    It takes three to seven minutes on two free cores.
 
     Parameters
     ----------
