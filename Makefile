@@ -28,7 +28,7 @@ imports: setup
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
-# In a minute: without the tests marked slow, and without running the pages of the documentation.
+# In one to three minutes: without the tests marked slow, and without running the pages of the documentation.
 quick: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m 'not slow' --ignore tests/docs
 

@@ -18,11 +18,13 @@ from metadrift.methods.make import find_method
 from metadrift.replay import UniformReplay
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.built_in("methods"))
 def test_every_method_of_ours_passes(name):
     checks.check_method(find_method(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.built_in("learners"))
 def test_every_learner_of_ours_passes(name):
     checks.check_learner(find_learner(name))

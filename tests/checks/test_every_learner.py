@@ -198,6 +198,7 @@ def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(name, sm
     assert all(torch.equal(first[k], v) for k, v in handed.state_dict().items())
 
 
+@pytest.mark.slow
 @every_learner
 def test_training_on_a_task_lowers_its_loss(name, make_tasks, small_learner):
     learner = small_learner(name)

@@ -117,6 +117,7 @@ def weights_after(build_method, batches):
     return train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW_LAST)
 @pytest.mark.parametrize("option", EVERYONES)
 def test_an_option_of_all_methods_changes_what_is_learned_or_is_refused(
@@ -132,6 +133,7 @@ def test_an_option_of_all_methods_changes_what_is_learned_or_is_refused(
     assert same is (name == "sequential" and option in ("fresh replay", "batches"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "option"), OF_ONE)
 def test_an_option_of_one_method_changes_what_is_learned(name, option, weights_after):
     on = OF_ONE[name, option]

@@ -229,6 +229,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         builtin_pack("glyphs", folder=tmp_path / "file" / "cache")
 
 
+@pytest.mark.slow
 def test_two_programs_at_once_end_with_the_same_whole_packs(tmp_path: Path) -> None:
     asking = [_ask(tmp_path, 12) for _ in range(2)]
     answers = [process.communicate(timeout=100)[0] for process in asking]
@@ -239,6 +240,7 @@ def test_two_programs_at_once_end_with_the_same_whole_packs(tmp_path: Path) -> N
     assert {path.name for path in tmp_path.iterdir()} == {"sketches", "glyphs"}
 
 
+@pytest.mark.slow
 def test_the_lock_and_the_leavings_of_a_killed_program_are_taken_over(tmp_path: Path) -> None:
     killed = _ask(tmp_path, 100)
     _until(lambda: any(tmp_path.glob(".sketches.*")) or (tmp_path / "sketches").exists())

@@ -291,6 +291,7 @@ def test_only_web_addresses_are_opened(tmp_path: Path) -> None:
         fetch(secret.as_uri(), tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_a_second_download_of_the_same_file_is_told_to_wait(site: Site, tmp_path: Path) -> None:
     site.pause = 0.1
     first = threading.Thread(target=fetch, args=(f"{site.url}/file.bin", tmp_path / "file.bin"))
@@ -331,6 +332,7 @@ def test_quickdraw_is_downloaded_and_imported_by_one_command(
     assert "--replace" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_where_it_was(site: Site, tmp_path: Path) -> None:
     site.pause = 0.1
     words = ["data", "download", "omniglot", "--url", site.url, "--no-import", "--wait", "0"]

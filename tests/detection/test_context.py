@@ -72,6 +72,7 @@ def test_tasks_without_a_context_are_refused_where_it_shall_be_watched():
         make_features(replace(WITH, features="paper_z"), Pictures(12, 1))
 
 
+@pytest.mark.slow
 def test_a_run_watches_names_where_asked(tiny_benchmark, tmp_path, capsys):
     words = ["run", "--benchmark", str(tiny_benchmark), "--ways", "3", "--queries", "2"]
     words += ["--learn.filters", "4", "--test-tasks", "2", "--stage-tasks", "0"]

@@ -34,6 +34,7 @@ def embeddings(tmp_path: Path, stream) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_changes_are_printed_and_drawn(embeddings: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     done = metadrift("detect", embeddings, "--window", 20, "--out", out)
@@ -60,6 +61,7 @@ def test_changes_are_printed_and_drawn(embeddings: Path, tmp_path: Path) -> None
     assert float(rows[at]["statistic"]) > float(rows[at]["threshold"])
 
 
+@pytest.mark.slow
 def test_the_result_is_one_json_object_and_the_file_may_be_csv(
     embeddings: Path, tmp_path: Path
 ) -> None:
@@ -192,6 +194,7 @@ def test_the_papers_rule_has_no_rate_to_set(stream) -> None:
         fitted(np.zeros(5), "default", 20, None)
 
 
+@pytest.mark.slow
 def test_false_alarms_are_no_more_than_asked_for() -> None:
     # 24,000 steps and one in 2000 asked for: 12 expected at most; 20 or more come once in 40.
     found = 0
@@ -240,6 +243,7 @@ def test_the_size_of_the_numbers_does_not_change_what_is_found(stream) -> None:
     assert [change.started_at for change in usual] == [300]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_jump_to_the_largest_numbers_is_a_change(stream) -> None:
     z = stream(0, (300, 0.0), (200, 0.0))

@@ -41,6 +41,7 @@ def test_one_at_a_time_gives_the_same_answers_as_all_at_once(
     assert (single.statistic, single.threshold) == (whole.statistic, whole.threshold)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     config=st.sampled_from(CONFIGS),

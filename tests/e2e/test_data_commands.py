@@ -104,6 +104,7 @@ def test_strict_fails_and_leaves_nothing(pets: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path) -> None:
     words = ["data", "import", "folder", pets, "--out", tmp_path / "data", "--size", 8]
     assert metadrift(*words).returncode == 0

@@ -40,6 +40,7 @@ def _learner(name="protonet", normalisation="batch"):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.built_in("learners"))
 def test_every_learner_tells_signal_from_noise_and_comes_out_unchanged(name, samplers):
     learner = _learner(name, "running")

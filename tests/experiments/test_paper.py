@@ -191,6 +191,7 @@ def test_runs_that_did_not_measure_the_least_have_a_curve_without_it(tmp_path):
     assert row[-2:] == ["0.50", ""]
 
 
+@pytest.mark.slow
 def test_an_unknown_experiment_is_answered_with_the_known_ones():
     done = subprocess.run([METADRIFT, "paper", "nonsense"], capture_output=True, text=True)
     assert done.returncode == 2

@@ -79,6 +79,7 @@ def engine(request, monkeypatch):
     return on_ray, Engine(ray_address="here")
 
 
+@pytest.mark.slow
 def test_a_result_with_other_settings_never_becomes_a_row(engine, monkeypatch, tmp_path):
     module, where = engine
     folder = tmp_path / "race"
@@ -88,6 +89,7 @@ def test_a_result_with_other_settings_never_becomes_a_row(engine, monkeypatch, t
     assert not (folder / "comparison.json").exists()
 
 
+@pytest.mark.slow
 def test_a_result_with_the_same_settings_is_taken(engine, monkeypatch, tmp_path):
     module, where = engine
     folder = tmp_path / "race"

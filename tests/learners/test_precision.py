@@ -116,6 +116,7 @@ def test_the_same_pass_gives_the_same_bits(name, make_tasks):
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
 
 
+@pytest.mark.slow
 @every_learner
 def test_training_in_bf16_lowers_the_loss(name, make_tasks):
     learner, tasks = made(name, "bf16"), make_tasks()

@@ -102,6 +102,7 @@ def test_with_running_averages_alone_and_together_are_the_same(name):
     torch.testing.assert_close(logits_of(*given), logits_of(*given, together=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 @settings(deadline=None, max_examples=10)
 @given(shots=st.lists(st.integers(1, 4), min_size=2, max_size=7), queries=st.integers(1, 3))

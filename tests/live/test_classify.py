@@ -67,6 +67,7 @@ def test_every_learner_names_more_classes_than_it_was_trained_with(
     assert found.accuracy > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["protonet", "anil", "maml", "ridge"])
 def test_two_classes_are_enough(learner: str, run_of, pictures) -> None:
     support = {"a": pictures(0, 3), "b": pictures(1, 3)}

@@ -67,6 +67,7 @@ def test_any_method_saves_and_goes_on_to_the_same_numbers(method: str, tmp_path:
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["protonet", "anil", "maml", "ridge"])
 def test_any_learner_learns_from_a_generator(learner: str) -> None:
     model = made(learner=learner, lr=0.01)

@@ -92,6 +92,7 @@ def test_a_new_cluster_gets_a_place_when_there_are_more_clusters_than_places(tin
         assert memory.counts()[label] == 1
 
 
+@pytest.mark.slow
 def test_what_stays_of_a_cluster_is_a_uniform_sample_of_it(tiny: Any) -> None:
     first, second = np.zeros(30), np.zeros(40)
     for seed in range(300):

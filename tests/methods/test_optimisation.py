@@ -19,6 +19,7 @@ OPTIMIZERS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_any_optimiser_goes_on_from_a_checkpoint_to_the_same_bits(
     name, build_method, batches, tmp_path

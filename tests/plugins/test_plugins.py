@@ -49,6 +49,7 @@ def words(tiny_benchmark):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_method_and_a_learner_of_a_file_run_with_options(mine, words, capsys):
     own = ["--options.times", "3", "--options.temperature", "5"]
     command = ["run", "--method", "mine.py:ReplayTwice", "--learner", "./mine.py:Cosine"]
@@ -125,6 +126,7 @@ def test_a_wrong_part_is_one_sentence(part, sentence, mine, words, capsys):
     assert not (mine / "runs").exists()
 
 
+@pytest.mark.slow
 def test_every_method_that_draws_takes_a_sampler(mine, words, capsys):
     (mine / "counting.py").write_text(
         "from metadrift.replay import UniformReplay\n"

@@ -31,6 +31,7 @@ def test_every_chart_is_a_png_an_svg_and_a_pdf(comparison, tmp_path):
     assert b"/Type3" not in pdf  # fonts that publishers refuse
 
 
+@pytest.mark.slow
 def test_the_same_data_give_the_same_files(tmp_path):
     for name in ("one", "two"):
         with figure(tmp_path / name, (3, 2), "title") as axes:

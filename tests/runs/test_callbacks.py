@@ -102,6 +102,7 @@ def test_the_metrics_are_written_as_a_table_too(config, tmp_path):
     assert "sampling/0" in rows[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="the real one is there")
 def test_the_example_for_weights_and_biases_sends_curves_and_numbers(tmp_path, monkeypatch):
     """wandb is not among our dependencies: a stand-in with its interface takes the calls."""

@@ -39,6 +39,7 @@ def config(tiny_benchmark):
     )
 
 
+@pytest.mark.slow
 def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     summary = start(config, tmp_path / "run", quiet=True)
     names = {path.name for path in (tmp_path / "run").iterdir()}
@@ -73,6 +74,7 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     assert [e["step"] for e in events if e["event"] == "evaluation"] == [40, 70, 120]
 
 
+@pytest.mark.slow
 def test_a_stage_has_no_more_tasks_than_the_end(config, tmp_path):
     summary = start(replace(config, stage_tasks=100), tmp_path / "run", quiet=True)
     last = summary["accuracy"]["per_domain"]
@@ -86,6 +88,7 @@ def test_names_are_drawn_only_where_they_are_watched(config, tmp_path):
         assert (tasks.context is not None) is context
 
 
+@pytest.mark.slow
 def test_a_resumed_run_counts_the_time_from_before(config, tmp_path):
     whole = start(replace(config, method="reservoir"), tmp_path / "run", quiet=True)
     (tmp_path / "run" / "summary.json").unlink()
@@ -95,6 +98,7 @@ def test_a_resumed_run_counts_the_time_from_before(config, tmp_path):
     assert again["timing"]["overhead"]["replay"] > 0
 
 
+@pytest.mark.slow
 def test_training_and_evaluation_say_how_far_they_are(config, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("metadrift.storage.progress.SECONDS_BETWEEN_LINES", 0.0)
     start(config, tmp_path / "run")
@@ -160,6 +164,7 @@ def test_a_run_that_is_asked_to_stop_saves_itself_and_says_where(number, code, c
     assert_same_state(tmp_path / "whole", tmp_path / "asked")
 
 
+@pytest.mark.slow
 def test_independent_training_has_a_learner_for_each_domain(config, tmp_path):
     summary = start(replace(config, method="independent"), tmp_path / "run", quiet=True)
     assert summary["steps"] == 120
@@ -219,6 +224,7 @@ def test_an_oracle_knows_a_domain_that_comes_back(returning, tmp_path):
     assert (found["detected"], found["recognised"], found["latent_domains"]) == (2, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_learning_rate_far_too_high_ends_in_one_sentence(config, tmp_path):
     high = replace(config, method="mer", baseline=replace(config.baseline, mer_alpha=1e38))
     with pytest.raises(MetadriftError, match=r"became (nan|inf) at step \d+ with learning rate"):
@@ -227,6 +233,7 @@ def test_a_learning_rate_far_too_high_ends_in_one_sentence(config, tmp_path):
     assert skipped["skipped_steps"] > 0
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_taken_is_refused_and_a_finished_run_is_shown_again(config, tmp_path):
     summary = start(config, tmp_path / "run", quiet=True)
     with pytest.raises(MetadriftError, match="metadrift resume"):
@@ -306,6 +313,7 @@ def test_a_domain_without_validation_classes_is_left_out(
         assert isinstance(summary[name], float) if measured else summary[name] is None
 
 
+@pytest.mark.slow
 def test_a_learner_that_cannot_change_forgets_exactly_nothing(config, tmp_path):
     # Steps of this size vanish in a float's rounding. There are three times as many final tasks.
     summary = start(replace(config, method="reservoir", lr=1e-30), tmp_path / "run", quiet=True)
@@ -323,6 +331,7 @@ def test_no_validation_classes_at_all_are_said_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_test_stops_when_its_interval_is_narrow_enough(config, tmp_path):
     config = replace(config, method="sequential", test_tasks=220, stage_tasks=0)
     full = start(config, tmp_path / "full", quiet=True)["accuracy"]["per_domain"]
@@ -338,6 +347,7 @@ def test_a_test_stops_when_its_interval_is_narrow_enough(config, tmp_path):
     assert [row["tasks"] for row in rows] == [60, 60, 60]
 
 
+@pytest.mark.slow
 def test_tasks_per_step_stands_for_the_number_of_the_benchmark(config, tiny_benchmark, tmp_path):
     written = tiny_benchmark.with_name("four.toml")
     written.write_text("tasks_per_step = 4\n" + tiny_benchmark.read_text())

@@ -18,6 +18,7 @@ def checked_for(beats, seconds):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_process_that_beats_is_waited_for_and_one_that_stops_is_not(store):
     mine, other = (Heartbeats(store, rank, 2, silence=2.5) for rank in (0, 1))
     checked_for(mine, 4)
@@ -27,6 +28,7 @@ def test_a_process_that_beats_is_waited_for_and_one_that_stops_is_not(store):
     mine.close()
 
 
+@pytest.mark.slow
 def test_time_in_which_nobody_listened_is_not_held_against_the_others(store):
     mine, other = (Heartbeats(store, rank, 2, silence=2.5) for rank in (0, 1))
     mine.check()

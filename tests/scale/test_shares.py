@@ -100,6 +100,7 @@ def test_a_loss_aware_memory_that_shrinks_keeps_its_largest_keys():
     assert sorted(smaller["heap_slots"]) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["uniform", "pets"])
 def test_replay_of_several_processes_is_unbiased_for_the_whole_memory(sampler):
     """Three processes with two of six tasks each; the estimate is the mean over processes."""
