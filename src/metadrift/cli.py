@@ -95,11 +95,11 @@ def main(arguments: list[str] | None = None) -> int:
         from metadrift import registry
 
         why = " ".join(str(error).splitlines()[:1])
-        place = registry.place_in_loaded(error)
-        if debug or not (_lacks_memory(error) or place):
+        place, lacks_memory = registry.place_in_loaded(error), _lacks_memory(error)
+        if debug or not (lacks_memory or place):
             raise
         said = f"there is not enough memory for this. {why}"
-        if not _lacks_memory(error):
+        if not lacks_memory:
             said = f"{type(error).__name__}: {why}, in {place} (--debug shows all)"
         print(f"{program}: {printable(said)}", file=sys.stderr)
         return 1

@@ -78,7 +78,8 @@ def make_backbone(
         "options": registry.own_options(make, options or {}),  # type: ignore[arg-type]
     }
     for word, taken in takes.items():
-        if word not in every and taken.default is taken.empty and taken.kind.value in (0, 1, 3):
+        many = taken.kind in (taken.VAR_POSITIONAL, taken.VAR_KEYWORD)
+        if word not in every and taken.default is taken.empty and not many:
             raise UsageError(
                 f"the backbone {name} asks for {word!r}; it can have {', '.join(every)}"
             )
