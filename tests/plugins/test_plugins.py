@@ -159,6 +159,70 @@ def test_a_grid_names_parts_in_short(mine, tiny_benchmark):
         parse_grid({"variants": [{"method": "mir", "sampler": 3}]}, "here", "title").cells()
 
 
+@pytest.fixture
+def benchmark_with_parts(tiny_benchmark):
+    """A benchmark file whose runs begin with a method, a learner, options and a scale of ways."""
+    file = tiny_benchmark.with_name("with-parts.toml")
+    parts = 'method = "mine.py:ReplayTwice"\nlearner = "ridge"\nsampler = "uniform"\nshots = 2\n'
+    file.write_text(
+        f"{tiny_benchmark.read_text()}\n[settings]\n{parts}[settings.options]\ntimes = 3\n"
+    )
+    return str(file)
+
+
+def test_a_benchmark_file_names_parts_and_every_other_source_of_settings_wins(
+    mine, words, benchmark_with_parts, capsys
+):
+    words[words.index("--benchmark") + 1] = benchmark_with_parts
+    assert main(["run", *words]) == 2  # a file alone makes nobody load code
+    assert "nothing but the command line makes metadrift load code" in capsys.readouterr().err
+    assert main(["run", "--shots", "1", "--plugin", "mine.py:ReplayTwice", *words]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["method"], summary["learner"], summary["shots"]) == ("ReplayTwice", "ridge", 1)
+    assert summary["settings"]["options.times"] == 3
+    (mine / "own.toml").write_text('method = "reservoir"\nlearner = "protonet"\n')
+    assert main(["run", "--config", "own.toml", *words]) == 2
+    assert "there is no option 'times'; the parts of this run have none" in capsys.readouterr().err
+    settings = {"benchmark": benchmark_with_parts, "scale": 0.2, "queries": 3}
+    rows = [{"method": "mine.py:ReplayTwice"}, {"method": "mine.py:ReplayTwice", "queries": 4}]
+    rows[1]["name"] = "more"
+    grid = parse_grid({"settings": settings, "variants": rows, "seeds": [0]}, "g", "g")
+    configs = [cell.config for cell in grid.cells()]
+    assert [config.queries for config in configs] == [3, 4]
+    assert {config.replay.sampler for config in configs} == {"uniform"}
+    assert {config.learner for config in configs} == {"protonet"}  # a grid has its own axes
+
+
+def test_a_comparison_takes_learner_shots_and_method_from_the_benchmark(
+    mine, words, benchmark_with_parts, capsys
+):
+    words[words.index("--benchmark") + 1] = benchmark_with_parts
+    words = ["compare", "--seeds", "0", "--plugin", "mine.py:ReplayTwice", *words]
+    assert main([*words, "--methods", "mine.py:ReplayTwice", "--workers", "1"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["variant"], row["learner"], row["shots"]) == ("ReplayTwice", "ridge", 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("seed = 1", "seed is set by the run, not by the benchmark"),
+        ("shot = 1", "there is no setting 'shot'; did you mean 'shots'?"),
+        ('learner = "protnet"', "there is no learner 'protnet'; did you mean 'protonet'?"),
+        ("shots = true", "shots must be a whole number, not true"),
+    ],
+)
+def test_wrong_settings_of_a_benchmark_are_one_sentence(line, sentence, tiny_benchmark, capsys):
+    file = tiny_benchmark.with_name("wrong.toml")
+    file.write_text(f"{tiny_benchmark.read_text()}\n[settings]\n{line}\n")
+    for command in ("run", "compare"):
+        assert main([command, "--benchmark", str(file)]) != 0
+        error = capsys.readouterr().err
+        assert f"benchmark {file}: settings" in error
+        assert sentence in error
+        assert len(error.strip().splitlines()) == 1
+
+
 def test_options_of_a_comparison_belong_into_a_grid(capsys):
     assert main(["compare", "--options.times", "3"]) == 2
     assert "write them in a --grid file" in capsys.readouterr().err

@@ -78,6 +78,22 @@ def in_full(words: Sequence[str]) -> list[str]:
     return [long.get(option, option) + sign + value for option, sign, value in split]
 
 
+def value_of(option: str, words: Sequence[str]) -> str | None:
+    """The value that the words give an option; None if they do not name it.
+
+    Examples
+    --------
+    >>> value_of("--seed", ["--seed", "1"]), value_of("--seed", ["--seed=1"]), value_of("--out", [])
+    ('1', '1', None)
+    """
+    for place, word in enumerate(words):
+        if word == option and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None
+
+
 def parse(
     kind: Callable[..., T],
     command: str,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from metadrift import registry
-from metadrift.commands.arguments import in_full, known_names, parse
+from metadrift.commands.arguments import in_full, known_names, parse, value_of
 from metadrift.commands.short_help import ShortHelp
 from metadrift.errors import UsageError
 from metadrift.experiments.grid import Grid, load_grid, settings_of
@@ -20,7 +20,7 @@ from metadrift.experiments.progress import Progress
 from metadrift.experiments.run_grid import Engine, run_grid
 from metadrift.experiments.table import columns_of, narrowed, notes_of, rows_of
 from metadrift.report.make import make_report
-from metadrift.runs.config import STREAMS, RunConfig, RunSettings
+from metadrift.runs.config import STREAMS, RunConfig, RunSettings, load_config
 from metadrift.storage.terminal import print_table, printable
 
 EngineName = Literal["local", "ray"]
@@ -86,13 +86,28 @@ def main(words: list[str]) -> int:
             "variants differ in the options they have: write them in a --grid file, as options.NAME"
         )
     words = in_full(words)
-    arguments = parse(CompareArguments, "compare", words, after_help=known_names(), short_help=HELP)
+    default = _default(value_of("--benchmark", words))
+    arguments = parse(CompareArguments, "compare", words, default, known_names(), HELP)
     grid = load_grid(arguments.grid) if arguments.grid else _grid(arguments)
     folder = arguments.out / arguments.name
     engine = make_engine(arguments.engine, arguments.workers, arguments.ray_address)
     result, failed = run_grid(grid, folder, engine, quiet=arguments.json)
     print_result(result, folder, arguments.json)
     return finish(failed, None if arguments.json else folder)
+
+
+def _default(benchmark: str | None) -> CompareArguments:
+    """What the words leave out, with the settings of the benchmark's file."""
+    if benchmark is None:
+        return CompareArguments()
+    begin = load_config(None, benchmark)
+    usual = CompareArguments.methods
+    return CompareArguments(
+        methods=usual if begin.method in usual else (*usual, begin.method),
+        learners=(begin.learner,),
+        shots=(begin.shots,),
+        run=RunSettings(**{one.name: getattr(begin, one.name) for one in fields(RunSettings)}),
+    )
 
 
 def make_engine(name: EngineName, workers: int, ray_address: str) -> Engine:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import tyro
 
 from metadrift import registry
-from metadrift.commands.arguments import in_full, known_names, parse
+from metadrift.commands.arguments import in_full, known_names, parse, value_of
 from metadrift.commands.short_help import ShortHelp, field_texts
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.experiments.table import percent
@@ -58,11 +58,9 @@ _OWN_OPTIONS = """
 
 
 def main(words: list[str]) -> int:
-    """Parse and run; --config gives the defaults that the rest is read against."""
-    default = RunArguments()
-    file = _option(words, "--config")
-    if file is not None:
-        default = RunArguments(run=load_config(Path(file)))
+    """Parse and run; --config and the benchmark give the defaults that the rest is read against."""
+    file, benchmark = value_of("--config", words), value_of("--benchmark", words)
+    default = RunArguments(run=load_config(None if file is None else Path(file), benchmark))
     words, own = split_options(in_full(words))
     after_help = f"{known_names()}\n{_OWN_OPTIONS}"
     arguments = parse(RunArguments, "run", words, default, after_help, HELP)
@@ -140,15 +138,6 @@ def explain_options(kinds: Sequence[type], options: dict[str, Any]) -> NoReturn:
 def default_name(config: RunConfig, benchmark: str) -> str:
     method, learner = registry.short(config.method), registry.short(config.learner)
     return f"{method}-{learner}-{benchmark}-{config.shots}shot-seed{config.seed}"
-
-
-def _option(words: list[str], name: str) -> str | None:
-    for place, word in enumerate(words):
-        if word == name and place + 1 < len(words):
-            return words[place + 1]
-        if word.startswith(f"{name}="):
-            return word.removeprefix(f"{name}=")
-    return None
 
 
 def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:

@@ -26,7 +26,6 @@ half_width in percent, shown beside ours in the table), `source` (where they wer
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -34,10 +33,10 @@ from typing import Any
 
 from metadrift import registry
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.runs.config import RunConfig, spelled_out, to_toml
+from metadrift.runs.config import RunConfig, spelled_out, to_toml, with_benchmark
 from metadrift.storage.files import plain
 from metadrift.storage.reading import parse_toml, read_toml
-from metadrift.storage.tables import did_you_mean, from_table
+from metadrift.storage.tables import did_you_mean, from_table, merged
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class Grid:
     def _config(self, variant: str, learner: str, shots: int, seed: int) -> RunConfig:
         table = merged(spelled_out(self.settings), spelled_out(self.variants[variant]))
         table = merged(table, {"learner": learner, "shots": shots, "seed": seed})
-        return from_table(RunConfig, table, f"variant {variant!r}")
+        return from_table(RunConfig, with_benchmark(table), f"variant {variant!r}")
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as grid.json holds it."""
@@ -202,18 +201,3 @@ def parse_grid(table: dict[str, Any], where: str, title: str, base: Path | None 
             hint = did_you_mean(number.variant, variants)
             raise MetadriftError(f"{where}: published: no variant {number.variant!r}{hint}")
     return grid if base is None else replace(grid, settings=_placed(grid.settings, base))
-
-
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """A table updated by another one, group by group.
-
-    Examples
-    --------
-    >>> merged({"a": 1, "g": {"x": 1, "y": 2}}, {"g": {"y": 3}})
-    {'a': 1, 'g': {'x': 1, 'y': 3}}
-    """
-    result = json.loads(json.dumps(base))
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
-    return dict(result)

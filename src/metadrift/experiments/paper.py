@@ -12,10 +12,10 @@ from typing import Any
 
 from metadrift.data.library import data_folder
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.experiments.grid import Grid, merged, parse_grid, settings_of
+from metadrift.experiments.grid import Grid, parse_grid, settings_of
 from metadrift.runs.config import RunConfig, RunSettings
 from metadrift.storage.reading import parse_toml, toml_files
-from metadrift.storage.tables import did_you_mean
+from metadrift.storage.tables import did_you_mean, merged
 from metadrift.streams.benchmark import Benchmark, benchmark_names, load_benchmark, open_packs
 
 PAPER = "Wang et al., ICCV 2021"

@@ -276,10 +276,38 @@ def spelled_out(table: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def load_config(path: Path) -> RunConfig:
-    """Read a configuration file. Paths in it are relative to its folder."""
-    config = from_table(read_toml(path), str(path))
-    benchmark, data = config.benchmark, config.data
-    if benchmark.endswith(".toml"):
-        benchmark = str(path.parent / benchmark)
-    return replace(config, benchmark=benchmark, data=data and path.parent / data)
+def load_config(path: Path | None, benchmark: str | None = None) -> RunConfig:
+    """Read a configuration file, on another benchmark if one is given.
+
+    Paths in the file are relative to its folder. What it leaves out comes from the benchmark's own
+    settings, then from the defaults.
+    """
+    table, where = ({}, "settings") if path is None else (read_toml(path), str(path))
+    config = from_table(table, where)
+    if benchmark is None:
+        benchmark = config.benchmark
+        if path is not None and benchmark.endswith(".toml"):
+            benchmark = str(path.parent / benchmark)
+    config = from_table(with_benchmark(table | {"benchmark": benchmark}), where)
+    data = config.data
+    return config if path is None or data is None else replace(config, data=path.parent / data)
+
+
+def with_benchmark(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of settings on top of those of its benchmark's file."""
+    table = spelled_out(table)
+    benchmark = table.get("benchmark", RunSettings.benchmark)
+    if not isinstance(benchmark, str) or not Path(benchmark).is_file():
+        return table  # those of the package have none; a wrong one is refused when it is used
+    from metadrift.streams.benchmark import load_benchmark  # loads torch
+
+    begin = load_benchmark(benchmark).settings
+    where = f"benchmark {benchmark}: settings"
+    for name in begin:
+        if name in _NOT_IN_A_BENCHMARK:
+            raise UsageError(f"{where}: {name} is set by the run, not by the benchmark")
+    from_table(begin, where)  # a mistake in them is told as theirs
+    return tables.merged(spelled_out(begin), table)
+
+
+_NOT_IN_A_BENCHMARK = ("benchmark", "scale", "only", "data", "seed")

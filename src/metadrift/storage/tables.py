@@ -117,6 +117,21 @@ def to_toml(value: Any) -> str:
     return tomli_w.dumps(_plain(value))
 
 
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """A table updated by another one, group by group.
+
+    Examples
+    --------
+    >>> merged({"a": 1, "g": {"x": 1, "y": 2}}, {"g": {"y": 3}})
+    {'a': 1, 'g': {'x': 1, 'y': 3}}
+    """
+    result = json.loads(json.dumps(base))
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return dict(result)
+
+
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """The end of a sentence about a name that does not exist: the likeliest one, if any is near.
 

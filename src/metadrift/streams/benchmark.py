@@ -11,6 +11,8 @@ is given by its path and looks the same:
     steps = 2000
     pack = "packs/porch"         # optional: a folder beside this file; else found by its name
     blend = 0                    # optional: the first steps still bring tasks of the domain before
+    [settings]                   # optional: what runs on it begin with
+    backbone = "identity"
 
 A run writes the benchmark that it uses into its folder, in the same form, with three more keys:
 `name`, `scale` (the steps as a share of the full ones) and `[pinned.DOMAIN]` (which pack it was, by
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, MinLen
 
@@ -76,6 +78,8 @@ class Benchmark:
     scale: float = 1.0
     pinned: dict[str, PackIdentity] = field(default_factory=dict)
     """The content that a domain's pack must have, for the domains that are pinned."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What runs on it begin with, by the names of a run's settings. A run's own settings win."""
 
     @property
     def steps(self) -> int:
@@ -209,6 +213,7 @@ class _Table:
     visits: Annotated[int, Ge(1)] = 1
     scale: Annotated[float, Gt(0), Le(1)] = 1.0
     pinned: dict[str, PackIdentity] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.name is not None and not is_folder_name(self.name):
@@ -248,4 +253,5 @@ def _parse(name: str, text: str, where: str, folder: Path) -> Benchmark:
         packs="builtin" if table.packs == "builtin" else places,
         scale=table.scale,
         pinned=table.pinned,
+        settings=table.settings,
     )
