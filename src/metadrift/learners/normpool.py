@@ -11,6 +11,7 @@ float32 or, inside torch.autocast, bfloat16. Moments and all other sums are floa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -20,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from metadrift.learners.normalisation import TaskNorm
 
-_PIECE = 1 << 21  # bytes of convolved images that go through the caches together
+_PIECE = 1 << 20  # bytes of convolved images that go through the caches together
 
 
 def norm_pool_relu(x: Tensor, filters: Tensor, norm: TaskNorm) -> Tensor:
@@ -75,20 +76,26 @@ class _Block(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, filters: Tensor, weight: Tensor, bias: Tensor, tasks: int, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        z = _convolved(x, filters)
-        B, C, H, W = z.shape
-        p = z.new_empty((B, H // 2, W // 2, C)).permute(0, 3, 1, 2)
+        (B, _, H, W), C = x.shape, len(filters)
+        # Pixels need no gradient and have few channels: in bfloat16 to convolve them again, while
+        # they are in the caches, is faster than to keep and read the largest z of the network.
+        again = x.dtype == torch.bfloat16 and not ctx.needs_input_grad[0]
+        z = None if again else _convolved(x, filters)
+        p = x.new_empty((B, H // 2, W // 2, C)).permute(0, 3, 1, 2)
         # float32 averages make the sums float32 too; a momentum of 0 does not change them.
         still = torch.zeros_like(weight), torch.ones_like(weight)
         each, found, sizes = B // tasks, [], list[int]()
-        for z_piece, p_piece in _split(_pieces(z, tasks), z, p):
+        pieces = _pieces(B, tasks, C * H * W * x.element_size())
+        for z_piece, p_piece in zip(
+            _z(z, x, filters, pieces), p.split_with_sizes(pieces), strict=True
+        ):
             for part in z_piece.split_with_sizes(_of_one_task(z_piece, each)):
                 found.append(torch.batch_norm_update_stats(part, *still, 0.0))
                 sizes.append(part.shape[0])
             torch.maximum(*_columns(torch.maximum(*_rows(z_piece))), out=_innermost(p_piece))
         mean, var = _put_together(found, sizes, tasks)
         rstd = (var + eps).rsqrt()
-        y = _affine(p, weight * rstd, bias - mean * weight * rstd).relu_()
+        y = _affine(p, weight * rstd, bias - mean * weight * rstd, relu=True)
         ctx.save_for_backward(x, filters, z, p, y, mean, rstd, weight)
         ctx.mark_non_differentiable(mean, var)
         return y, mean, var
@@ -98,20 +105,20 @@ class _Block(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, filters, z, p, y, mean, rstd, weight = ctx.saved_tensors
         dy = dy.contiguous(memory_format=torch.channels_last)
-        g = torch.ops.aten.threshold_backward(dy, y, 0)
-        g_unit, g_sum = _sums(g, p, mean, rstd, weight)
+        g, g_unit, g_sum = _before_relu(dy, y, p, mean, rstd, weight)
         # The gradient of z through its variance and mean: linear in z, one slope per channel.
         T, scale = mean.shape[0], weight * rstd
-        M = z[:, 0].numel() // T
+        (B, _, H, W), C = x.shape, len(filters)
+        each, M = B // T, B // T * H * W
         slope = -(scale * rstd * g_unit) / M
         shift = -(scale * g_sum) / M - slope * mean
-        g = _affine(g, scale, torch.zeros_like(scale))  # the gradient through pooling
         # If the images need no gradient (pixels), the gradient of z is never stored as a whole.
-        whole, sizes, each = ctx.needs_input_grad[0], _pieces(z, T), z.shape[0] // T
-        room = torch.empty_like(z if whole else z[: max(sizes)])
+        whole, sizes = ctx.needs_input_grad[0], _pieces(B, T, C * H * W * x.element_size())
+        room = x.new_empty((B if whole else max(sizes), H, W, C)).permute(0, 3, 1, 2)
         dx: Tensor | None = None
         dfilters, low, done = torch.zeros_like(filters), filters.to(x.dtype), 0
-        for x_piece, z_piece, p_piece, g_piece in _split(sizes, x, z, p, g):
+        split = zip(_z(z, x, filters, sizes), _split(sizes, x, p, g), strict=True)
+        for z_piece, (x_piece, p_piece, g_piece) in split:
             n = z_piece.shape[0]
             of = slice(done // each, -(-(done + n) // each))  # the tasks that the piece is of
             dz = room[done : done + n] if whole else room[:n]
@@ -198,25 +205,28 @@ def _put_together(
     return mean[:, 0], (share * (v + (m - mean).square())).sum(1)
 
 
-def _sums(
-    g: Tensor, p: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Of each task, [T, C]: the sums over places of g * (p - mean) / sd, and of g.
+def _before_relu(
+    dy: Tensor, y: Tensor, p: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """From the gradient at y to those at p, as if the moments were constants, weight and bias.
 
-    They are the gradients of a normalisation layer's weight and bias.
+    The latter are the sums over a task's places of g * (p - mean) / sd and of g, each [T, C], where
+    g is the gradient before the ReLU. A task at a time, while it is in the caches.
     """
-    each = _divided(g.shape[0], g.shape[0] // mean.shape[0])
-    found = [
-        torch.ops.aten.native_batch_norm_backward(
-            *task, weight, None, None, m, r, True, 0.0, (False, True, True)
-        )[1:]
-        for task, m, r in zip(_split(each, g, p), mean, rstd, strict=True)
-    ]
+    found, at_p = [], torch.empty_like(p)
+    tasks = _split(_divided(len(p), len(p) // len(mean)), dy, y, p, at_p)
+    for (dy_one, y_one, p_one, at_p_one), m, r in zip(tasks, mean, rstd, strict=True):
+        g = torch.ops.aten.threshold_backward(dy_one, y_one, 0)
+        inputs = weight, None, None, m, r, True, 0.0, (False, True, True)
+        found.append(torch.ops.aten.native_batch_norm_backward(g, p_one, *inputs)[1:])
+        _affine(g, (weight * r)[None], torch.zeros_like(r)[None], at_p_one)
     unit, total = (torch.stack(part) for part in zip(*found, strict=True))
-    return unit, total
+    return at_p, unit, total
 
 
-def _affine(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) -> Tensor:
+def _affine(
+    x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None, relu: bool = False
+) -> Tensor:
     """x * scale + shift of each channel, with the scale and shift [T, C] of each task.
 
     The arithmetic is float32 where x is bfloat16.
@@ -226,7 +236,7 @@ def _affine(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) 
         T, C = scale.shape
         rows, into = (_innermost(part).view(T, -1, C) for part in (x, out))
         torch.addcmul(shift.unsqueeze(1), rows, scale.unsqueeze(1), out=into)
-        return out
+        return out.relu_() if relu else out
     # Only torch's normalisation kernel reads and writes bfloat16 and computes in float32.
     mean, var, nothing = torch.zeros_like(scale[0]), torch.ones_like(scale[0]), scale.new_empty(0)
     kept = {"save_mean": nothing, "save_invstd": nothing}
@@ -235,6 +245,8 @@ def _affine(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) 
         torch.ops.aten.native_batch_norm.out(
             rows, a, b, mean, var, False, 0.0, 0.0, out=into, **kept
         )
+        if relu:
+            into.relu_()
     return out
 
 
@@ -242,12 +254,19 @@ def _split(sizes: list[int], *images: Tensor) -> zip[tuple[Tensor, ...]]:
     return zip(*(part.split_with_sizes(sizes) for part in images), strict=True)
 
 
-def _pieces(z: Tensor, tasks: int) -> list[int]:
-    """The number of images that fit the caches: a part of a task, or several whole tasks."""
-    B, n = z.shape[0], z.shape[0] // tasks
-    most = max(1, _PIECE // (z[0].numel() * z.element_size()))
+def _z(z: Tensor | None, x: Tensor, filters: Tensor, sizes: list[int]) -> Iterator[Tensor]:
+    """The convolved images in pieces: of the whole z, or computed anew from x."""
+    if z is not None:
+        return iter(z.split_with_sizes(sizes))
+    return (_convolved(piece, filters) for piece in x.split_with_sizes(sizes))
+
+
+def _pieces(images: int, tasks: int, size: int) -> list[int]:
+    """The numbers of images, of `size` bytes, that fit the caches: of a task, or whole tasks."""
+    n = images // tasks
+    most = max(1, _PIECE // size)
     if most >= n:
-        return _divided(B, most // n * n)
+        return _divided(images, most // n * n)
     return _divided(n, most) * tasks
 
 
