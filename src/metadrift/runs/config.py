@@ -288,15 +288,16 @@ def load_config(path: Path | None, benchmark: str | None = None) -> RunConfig:
         benchmark = config.benchmark
         if path is not None and benchmark.endswith(".toml"):
             benchmark = str(path.parent / benchmark)
-    config = from_table(with_benchmark(table | {"benchmark": benchmark}), where)
+    # A path may hold bytes that are not text, which no table can.
+    config = replace(from_table(with_benchmark(table, benchmark), where), benchmark=benchmark)
     data = config.data
     return config if path is None or data is None else replace(config, data=path.parent / data)
 
 
-def with_benchmark(table: dict[str, Any]) -> dict[str, Any]:
-    """A table of settings on top of those of its benchmark's file."""
+def with_benchmark(table: dict[str, Any], benchmark: object = None) -> dict[str, Any]:
+    """A table of settings on top of those of a benchmark's file: its own, if no other is given."""
     table = spelled_out(table)
-    benchmark = table.get("benchmark", RunSettings.benchmark)
+    benchmark = benchmark or table.get("benchmark", RunSettings.benchmark)
     if not isinstance(benchmark, str) or not Path(benchmark).is_file():
         return table  # those of the package have none; a wrong one is refused when it is used
     from metadrift.streams.benchmark import load_benchmark  # loads torch
