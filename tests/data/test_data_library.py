@@ -44,13 +44,16 @@ def test_a_pack_is_found_by_name_and_by_path(
     assert find_pack("pets", tmp_path / "elsewhere").name == "pets"
 
 
-@pytest.mark.parametrize(("name", "kind"), [("cub", "cub"), ("mine", "KIND")])
-def test_a_missing_pack_names_the_folder_and_the_import_command(
-    tmp_path: Path, name: str, kind: str
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("cub", "import cub SOURCE"), ("mine", "import KIND SOURCE"), ("glyphs", "generate glyphs")],
+)
+def test_a_missing_pack_names_the_folder_and_the_command_that_makes_it(
+    tmp_path: Path, name: str, command: str
 ) -> None:
     with pytest.raises(MetadriftError) as caught:
         find_pack(name, tmp_path)
-    assert f"`metadrift data import {kind} SOURCE --out {tmp_path}" in str(caught.value)
+    assert f"`metadrift data {command} --out {tmp_path}" in str(caught.value)
 
 
 def test_listing_shows_whole_and_damaged_packs_and_nothing_else(tmp_path: Path) -> None:

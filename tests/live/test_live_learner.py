@@ -15,7 +15,7 @@ import metadrift
 from metadrift import ContinualMetaLearner, TaskBatch, TaskGeometry
 from metadrift.detection import DetectionConfig
 from metadrift.errors import MetadriftError, UsageError
-from metadrift.learners import make_learner
+from metadrift.learners import MetaLearner, make_learner
 from metadrift.methods.base import NonFiniteError
 from metadrift.runs.config import LearnerConfig, ReplayConfig, RunConfig
 from metadrift.streams.manifest import ManifestStream
@@ -218,7 +218,12 @@ def test_a_loss_that_is_not_finite_leaves_the_weights_alone() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"method": "balanced-oracle"}, {"channels": 2}, {"config": RunConfig(labels="oracle")}],
+    [
+        {"method": "balanced-oracle"},
+        {"channels": 2},
+        {"config": RunConfig(labels="oracle")},
+        {"learner": MetaLearner},
+    ],
 )
 def test_what_cannot_work_live_is_refused(settings) -> None:
     with pytest.raises(UsageError):

@@ -34,10 +34,20 @@ def find_pack(name_or_path: str | Path, data: Path | None = None) -> Pack:
     if (folder / given).is_dir():
         return open_pack(folder / given)
     name = str(given)
-    how = f"metadrift data import {name if name in NAMED_KINDS else 'KIND'} SOURCE --out {folder}"
-    if name not in NAMED_KINDS:
-        how += f" --name {name}"
-    raise MetadriftError(f"there is no pack {name!r} in {folder}; `{how}` makes it")
+    raise MetadriftError(
+        f"there is no pack {name!r} in {folder}; `{_command_for(name, folder)}` makes it"
+    )
+
+
+def _command_for(name: str, folder: Path) -> str:
+    """The command that makes a pack of this name in a folder."""
+    from metadrift.data.synthetic.draw import BUILTIN
+
+    if name in BUILTIN:
+        return f"metadrift data generate {name} --out {folder}"
+    if name in NAMED_KINDS:
+        return f"metadrift data import {name} SOURCE --out {folder}"
+    return f"metadrift data import KIND SOURCE --out {folder} --name {name}"
 
 
 def list_packs(folder: Path) -> list[Pack | MetadriftError]:

@@ -125,6 +125,10 @@ class ContinualMetaLearner:
                 f"{method} training has all domains at hand, which a live stream has not; "
                 "`metadrift run` does it"
             )
+        if isinstance(learner, type):
+            raise UsageError(
+                f"learner= takes a name or an object: give {learner.__name__}(...), not the class"
+            )
         parts = {"detector": detector, "features": features, "memory": memory_rule}
         config = _named(config or RunConfig(), parts | {"sampler": sampler})
         if (image_size is None) == (example is None):
