@@ -120,8 +120,9 @@ results: setup
 
 # A comparison of benchmarks/results: GRID=full-5shot DATA=FOLDER_OF_PACKS make measure. Long ones may be
 # measured in parts: finished runs are kept in benchmarks/measured, and the same command goes on.
+# WITH holds more words for the command, such as --plugin for a grid that names code.
 .PHONY: measure
 
 measure: setup
 	METADRIFT_DATA=$(DATA) $(BIN)/metadrift compare --grid benchmarks/results/$(GRID).toml \
-		--out benchmarks/measured --name $(GRID)
+		--out benchmarks/measured --name $(GRID) $(WITH)

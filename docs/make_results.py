@@ -99,7 +99,8 @@ def render(page: Page) -> str:
         loader=jinja2.FileSystemLoader(RESULTS), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
-    names = ("has", "table", "domains", "shares", "facts", "accuracy", "gain", "power")
+    names = ("has", "measured", "table", "domains", "shares", "facts", "accuracy", "gain")
+    names += ("variance", "power")
     environment.globals.update({name: getattr(page, name) for name in names})
     return environment.get_template("page.md.jinja").render()
 
@@ -170,6 +171,10 @@ class Page:
         """True if these comparisons were measured whole."""
         return all(name in self._results and not self._results[name]["missing"] for name in names)
 
+    def measured(self, *names: str) -> list[str]:
+        """Those of the comparisons that were measured whole."""
+        return [name for name in names if self.has(name)]
+
     def table(self, name: str, shots: int | None = None, learner: str | None = None) -> str:
         """One row per variant: accuracy, difference to its reference, forgetting, memory."""
         lines = []
@@ -237,11 +242,15 @@ class Page:
         """The paired difference of a row to its reference, with its interval."""
         return difference(self.row(name, variant, shots)["difference"])
 
+    def variance(self, name: str, variant: str, shots: int) -> str:
+        """The variance of PETS's replay gradient over that of uniform replay, mean over seeds."""
+        return f"{self.row(name, variant, shots)['variance_ratio']:.2f}"
+
     def power(self, *names: str) -> str:
         """How many seeds each difference needs until its interval leaves zero out."""
         lines = []
         for name in names:
-            for row in self._results[name]["rows"] if name in self._results else ():
+            for row in self._results[name]["rows"]:
                 entry = row.get("difference")
                 if entry is None or len(row["seeds"]) < 2:
                     continue
