@@ -41,7 +41,11 @@ ROOMS = {
     "learners": ["tests/learners", "tests/checks/test_every_learner.py"],
     "streams": ["tests/streams"],
     "evaluation": ["tests/evaluation"],
-    "runs": ["tests/runs", "tests/reliability/test_resume.py", "tests/reliability/test_numbers.py"],
+    "runs": [
+        "tests/runs",
+        *(f"tests/reliability/test_{name}.py" for name in ("resume", "numbers", "settings")),
+        "tests/reliability/test_foreign_checkpoints.py",
+    ],
 }
 # Files whose tests need several processes, which are tested beside the rooms.
 MORE = {"src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"]}

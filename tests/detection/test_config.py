@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,53 @@ from hypothesis import strategies as st
 
 from metadrift.detection import DetectionConfig, PaperDetector, TwoStageDetector, make_detector
 from metadrift.errors import UsageError
+
+
+def test_the_defaults_are_those_that_the_numbers_were_measured_with() -> None:
+    assert asdict(DetectionConfig()) == {
+        "mode": "default", "features": "auto", "context": False, "returns": "auto", "window": 0,
+        "delta": 0.0, "rho": 1e-3, "burn_in": 300, "permutations": 200, "level": 0.005,
+        "sqrt": False, "refractory": 0, "fourier_features": 512, "feature_dim": 64, "lags": 5,
+        "alpha": 0.5, "seed": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "resolved"),
+    [
+        ({}, {"window": 50, "delta": 6.0, "burn_in": 300, "features": "frozen", "returns": "on"}),
+        ({"features": "network"}, {"features": "network", "returns": "off"}),
+        ({"window": 120}, {"window": 120, "burn_in": 360}),
+        (
+            {"mode": "paper"},
+            {"window": 100, "delta": 1.64, "burn_in": 300, "features": "paper_z", "returns": "off"},
+        ),
+        ({"mode": "paper", "features": "frozen"}, {"features": "frozen", "returns": "off"}),
+        ({"delta": 3.0, "returns": "off"}, {"delta": 3.0, "returns": "off"}),
+    ],
+)
+def test_what_is_left_open_takes_the_value_of_the_mode(settings, resolved) -> None:
+    found = asdict(DetectionConfig(**settings).resolved())
+    assert {name: found[name] for name in resolved} == resolved
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside"),
+    [
+        ("window", [0, 3, 10**9], [2, 10**9 + 1]),
+        ("burn_in", [10**9], [10**9 + 1]),
+        ("delta", [0, 0.1], [-0.1]),
+        ("rho", [1e-6, 1], [0, 1.01]),
+        ("level", [0.005], [0, 1.0, 0.0049]),
+        ("permutations", [199], [198]),
+    ],
+)
+def test_a_setting_has_the_limits_that_its_error_says(name, inside, outside) -> None:
+    for value in inside:
+        assert getattr(DetectionConfig(**{name: value}), name) == value
+    for value in outside:
+        with pytest.raises(UsageError):
+            DetectionConfig(**{name: value})
 
 
 def test_the_stated_scales_give_the_stated_settings() -> None:

@@ -7,6 +7,8 @@ from metadrift.errors import UsageError
 from metadrift.examples import Arrays, Pictures
 from metadrift.learners import make_learner
 from metadrift.learners.backbones import ConvNet
+from metadrift.learners.networks import usual_width
+from metadrift.learners.protonet import ProtoNet
 from metadrift.tasks import TaskBatch, TaskGeometry
 
 GEOMETRY = TaskGeometry(3, 1, 2)
@@ -64,6 +66,11 @@ def test_the_usual_backbone_follows_from_the_examples():
     assert len(made(example=Pictures(64)).backbone.blocks) == 5
     assert len(made("anil", example=Pictures(64)).backbone.blocks) == 4
     assert type(made().backbone).__name__ == "MLP"
+
+
+def test_the_usual_widths_are_those_that_the_docs_say():
+    widths = {name: usual_width(name, ProtoNet) for name in ("mlp", "resnet12", "identity")}
+    assert widths == {"mlp": 256, "resnet12": 64, "identity": None}
 
 
 def test_conv4_by_name_has_the_weights_of_the_usual_one():

@@ -100,6 +100,19 @@ def test_values_that_fail_only_in_a_later_step_get_one_sentence(
     assert not (run / "summary.json").exists()
 
 
+def test_another_version_is_named_when_a_run_goes_on_and_the_same_one_is_not(
+    stopped, tmp_path, capsys
+):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    file = run / "checkpoints" / "step-9" / "state.json"
+    saved = json.loads(file.read_text())
+    put(saved["state"], "versions/torch", "1.0")
+    seal(file.parent, saved)
+    assert main(["resume", str(run)]) == 0
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if "written with" in line)
+    assert "step-9 was written with torch 1.0, this is " in said
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "../../../precious", "..", "state.json"])
 def test_the_sums_of_a_checkpoint_name_files_of_its_own_only(name, stopped, tmp_path, capsys):
     run = shutil.copytree(stopped, tmp_path / "run")

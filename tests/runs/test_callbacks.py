@@ -84,6 +84,16 @@ def test_a_run_that_stops_says_so_and_is_resumed_with_its_callbacks(config, tmp_
     assert_same_state(tmp_path / "whole", tmp_path / "run")
 
 
+class Broken(Callback):
+    def on_step(self, line):
+        raise RuntimeError("of the callback")
+
+
+def test_an_error_of_a_callback_in_a_new_run_is_raised_as_it_is(config, tmp_path):
+    with pytest.raises(RuntimeError, match="of the callback"):
+        start(config, tmp_path / "new", quiet=True, callbacks=[Broken()])
+
+
 def test_every_run_of_independent_training_is_told(config, tmp_path):
     told = Told()
     config = replace(config, method="independent")

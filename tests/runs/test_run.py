@@ -171,6 +171,7 @@ def test_independent_training_has_a_learner_for_each_domain(config, tmp_path):
     assert set(summary["accuracy"]["per_domain"]) == {"dark", "middle", "bright"}
     parts = {path.name for path in (tmp_path / "run" / "domains").iterdir()}
     assert parts == {"dark", "middle", "bright"}
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     assert go_on(tmp_path / "run", quiet=True) == summary
 
 
