@@ -47,8 +47,12 @@ ROOMS = {
         "tests/reliability/test_foreign_checkpoints.py",
     ],
 }
-# Files whose tests need several processes, which are tested beside the rooms.
-MORE = {"src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"]}
+# Files that tests beside their room hold too.
+MORE = {
+    "src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"],
+    "src/metadrift/runs/plugins.py": ["tests/plugins/test_plugins.py"],
+}
+EVERY = ["tests/test_values.py", "tests/test_randomness.py"]  # hold the whole package
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ def _baseline(worker: Worker, tests: list[str]) -> float:
 def _begin(worker: Worker, mutant: Mutant) -> None:
     file = worker.tree / mutant.file
     file.write_text(mutant.change.apply(file.read_text(encoding="utf-8")), encoding="utf-8")
-    tests = ROOMS[mutant.room] + MORE.get(mutant.file, [])
+    tests = ROOMS[mutant.room] + MORE.get(mutant.file, []) + EVERY
     tests = [mutant.file, *_nearest_first(worker.tree, tests, mutant.file)]
     worker.mutant, worker.since = mutant, time.monotonic()
     worker.process = _fork(worker.tree, tests)
