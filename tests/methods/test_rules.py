@@ -12,6 +12,7 @@ from metadrift.examples import Pictures
 from metadrift.memory import Arrival
 from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.methods.agem import project_away
+from metadrift.methods.base import NonFiniteError
 from metadrift.methods.m2d3_pets import measurement
 from metadrift.replay import Replay
 from metadrift.runs.oracle import OracleDetector
@@ -110,6 +111,20 @@ def test_replayed_tasks_enter_the_objective_with_their_weight(build_method, batc
     alone, other = method.learner(a).loss.mean(), method.learner(b).loss.mean()
     learned = method.forward(a, [Replay(b, weight=2.5, slot=0)])
     assert (learned.objective).item() == pytest.approx((alone + 2.5 * other).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("what", ["the loss", "a gradient"])
+def test_what_is_not_finite_is_named_and_leaves_the_weights_alone(what, build_method, batches):
+    method = build_method("reservoir")
+    first = next(iter(method.parameters()))
+    if what == "a gradient":
+        first.register_hook(lambda gradient: gradient * math.nan)
+    else:
+        first.data.fill_(math.nan)
+    before = flat(method)
+    with pytest.raises(NonFiniteError, match=what):
+        method.step(next(batches(0)))
+    assert torch.equal(before.nan_to_num(9), flat(method).nan_to_num(9))
 
 
 def test_dark_replay_holds_the_learner_to_stored_logits(batches, build_method):
