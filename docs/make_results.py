@@ -1,12 +1,12 @@
-"""Make docs/results.md and the figures of the results from measured comparisons.
+"""Make docs/results.md, docs/choose.md and their figures from measured comparisons.
 
 python docs/make_results.py [COMPARISON ...]
 
 Each named folder of a comparison (`GRID=X DATA=FOLDER_OF_PACKS make measure`) becomes a small file
-docs/results/X.json: accuracies, settings, dates, versions. Then the page is rendered from
-docs/results/page.md.jinja, whose tables and numbers all come from these files. A section whose
-comparison was not measured is left out. The figure of accuracy by domain and README's three numbers
-come from the same files. Without arguments all of this is made again.
+docs/results/X.json: accuracies, settings, dates, versions. Then each page is rendered from its
+template in docs/results, whose tables and numbers all come from these files. A section whose
+comparison was not measured is left out. The figures and README's three numbers come from the same
+files. Without arguments all of this is made again.
 """
 
 from __future__ import annotations
@@ -33,10 +33,22 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- numbers -->", "<!-- end of numbers -->"
-# The comparison on equal terms, for figure and README: reservoir, ours, joint training.
-EQUAL = "equal"
+IMAGES = HERE / "images"
+PAGES = {"results.md": "page.md.jinja", "choose.md": "choose.md.jinja"}
+# The comparisons of EQUAL_ROWS on equal terms, the longest first, for figure and README.
+HEADLINES = {
+    "full-5shot": "Six real domains at the paper's full length",
+    "equal": "Six real domains at three tenths of the paper's length",
+}
 METHODS = METHOD_COLOURS.split()
 EQUAL_ROWS = ("reservoir", "m2d3-pets", "joint, as many trained tasks")
+# Comparisons of ours with a reservoir under changed conditions, and what changes.
+GAINS = {
+    "imbalance": "last domain's steps to another's",
+    "memory": "size of the memory",
+    "domains": "number of domains",
+    "shots": "shots",
+}
 
 
 def main(comparisons: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()) -> None:
@@ -45,10 +57,13 @@ def main(comparisons: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()) ->
         write_json(RESULTS / f"{folder.name}.json", digest(folder))
         print(RESULTS / f"{folder.name}.json")
     page = Page(read_results())
-    write_atomically(HERE / "results.md", render(page))
-    print(HERE / "results.md")
-    if page.has(EQUAL):
-        draw(page, HERE / "images" / "results.png")
+    for name, template in PAGES.items():
+        write_atomically(HERE / name, render(page, template))
+        print(HERE / name)
+    for name in page.measured(*GAINS):
+        draw_gains(page, name, IMAGES / f"gain-{name}.png")
+    if page.headline():
+        draw(page, IMAGES / "results.png")
         write_atomically(README, with_numbers(README.read_text(encoding="utf-8"), page))
 
 
@@ -93,16 +108,16 @@ def read_results(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
     }
 
 
-def render(page: Page) -> str:
-    """The page of results, from its template."""
+def render(page: Page, template: str = PAGES["results.md"]) -> str:
+    """A page of the documentation, from its template."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(RESULTS), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
-    names = ("has", "measured", "table", "domains", "shares", "facts", "accuracy", "gain")
-    names += ("variance", "power")
+    names = ("has", "measured", "headline", "table", "domains", "shares", "facts", "accuracy")
+    names += ("gain", "gains", "variance", "power")
     environment.globals.update({name: getattr(page, name) for name in names})
-    return environment.get_template("page.md.jinja").render()
+    return environment.get_template(template).render()
 
 
 def draw(page: Page, file: Path) -> None:
@@ -112,8 +127,9 @@ def draw(page: Page, file: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [page.row(EQUAL, variant) for variant in EQUAL_ROWS]
-    steps = page.steps(EQUAL)
+    name = page.headline()
+    rows = [page.row(name, variant) for variant in EQUAL_ROWS]
+    steps = page.steps(name)
     domains = [*rows[0]["per_domain"]]
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
     width = 0.8 / len(rows)
@@ -136,14 +152,40 @@ def draw(page: Page, file: Path) -> None:
     print(file)
 
 
+def draw_gains(page: Page, name: str, file: Path) -> None:
+    """What m2d3-pets gains over an equal reservoir, by what changes, with the 95 % intervals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = page.gains_of(name)
+    figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
+    for i, (_, _, entry) in enumerate(found):
+        low, high = (100 * end for end in entry["t95"])
+        axes.vlines(i, low, high, color=METHODS[2], linewidth=2)
+        axes.plot(i, 100 * entry["mean"], "o", color=METHODS[2])
+    axes.axhline(0, color="#555555", linewidth=0.8, linestyle=":")
+    axes.set_xticks(range(len(found)), [label for label, _, _ in found])
+    axes.set_xlim(-0.5, len(found) - 0.5)
+    axes.set_xlabel(GAINS[name])
+    axes.set_ylabel("points over a reservoir")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=150, metadata={"Software": None})
+    plt.close(figure)
+    print(file)
+
+
 def numbers(page: Page) -> str:
-    """README's three numbers, from the comparison on equal terms."""
+    """README's three numbers, from the longest comparison on equal terms."""
     reservoir, ours, joint = EQUAL_ROWS
-    accuracy = {name: page.accuracy(EQUAL, name) for name in EQUAL_ROWS}
-    share = {name: percent(page.row(EQUAL, name)["min_share"]) for name in (ours, reservoir)}
-    found, seeds = page.row(EQUAL, ours)["detection"], len(page.row(EQUAL, ours)["seeds"])
+    equal = page.headline()
+    accuracy = {name: page.accuracy(equal, name) for name in EQUAL_ROWS}
+    share = {name: percent(page.row(equal, name)["min_share"]) for name in (ours, reservoir)}
+    found, seeds = page.row(equal, ours)["detection"], len(page.row(equal, ours)["seeds"])
     return (
-        f"- **{page.gain(EQUAL, ours)}** points: `m2d3-pets` over a reservoir of the same size "
+        f"{HEADLINES[equal]}, 5-way 5-shot, unseen classes:\n\n"
+        f"- **{page.gain(equal, ours)}** points: `m2d3-pets` over a reservoir of the same size "
         f"with the same fresh\n  tasks ({accuracy[ours]} % and {accuracy[reservoir]} %), paired "
         f"over {seeds} seeds with the 95 % interval. Joint training on\n  as many tasks, "
         f"which sees all domains all the time, has {accuracy[joint]} %.\n"
@@ -174,6 +216,10 @@ class Page:
     def measured(self, *names: str) -> list[str]:
         """Those of the comparisons that were measured whole."""
         return [name for name in names if self.has(name)]
+
+    def headline(self) -> str:
+        """The longest comparison on equal terms that was measured whole, or nothing."""
+        return next(iter(self.measured(*HEADLINES)), "")
 
     def table(self, name: str, shots: int | None = None, learner: str | None = None) -> str:
         """One row per variant: accuracy, difference to its reference, forgetting, memory."""
@@ -241,6 +287,24 @@ class Page:
     def gain(self, name: str, variant: str, shots: int | None = None) -> str:
         """The paired difference of a row to its reference, with its interval."""
         return difference(self.row(name, variant, shots)["difference"])
+
+    def gains(self, name: str) -> str:
+        """One row per condition: what ours and the reservoir have there, and the difference."""
+        lines = [
+            [label, percent(row["accuracy"]["mean"] - entry["mean"]),
+             percent(row["accuracy"]["mean"]), difference(entry)]
+            for label, row, entry in self.gains_of(name)
+        ]  # fmt: skip
+        return _table([GAINS[name], "reservoir %", "m2d3-pets %", "paired difference"], lines)
+
+    def gains_of(self, name: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+        """The conditions of a comparison, each with the row of ours and its difference."""
+        return [
+            (row["variant"].partition(",")[0] if "," in row["variant"] else str(row["shots"]),
+             row, row["difference"])
+            for row in self._results[name]["rows"]
+            if row.get("difference")
+        ]  # fmt: skip
 
     def variance(self, name: str, variant: str, shots: int) -> str:
         """The variance of PETS's replay gradient over that of uniform replay, mean over seeds."""

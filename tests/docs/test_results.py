@@ -4,6 +4,8 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
 make_results = importlib.util.module_from_spec(SPEC)
@@ -36,16 +38,35 @@ def row(variant, by_seed, to=None):
     return entry
 
 
-def test_the_page_is_made_from_the_measured_files():
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == make_results.render(
-        make_results.Page(make_results.read_results())
-    )
+@pytest.mark.parametrize(("page", "template"), make_results.PAGES.items())
+def test_the_pages_are_made_from_the_measured_files(page, template):
+    made = make_results.render(make_results.Page(make_results.read_results()), template)
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == made
 
 
 def test_readme_has_the_numbers_of_the_measured_files():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     page = make_results.Page(make_results.read_results())
     assert make_results.with_numbers(readme, page) == readme
+
+
+def test_the_longest_comparison_on_equal_terms_is_the_headline():
+    result = {"missing": [], "rows": []}
+    assert make_results.Page({"equal": result}).headline() == "equal"
+    assert make_results.Page({"equal": result, "full-5shot": result}).headline() == "full-5shot"
+    unfinished = {"missing": ["one"], "rows": []}
+    assert make_results.Page({"equal": result, "full-5shot": unfinished}).headline() == "equal"
+
+
+def test_gains_are_told_by_what_changes(tmp_path):
+    rows = [
+        row("8 batches, reservoir", [0.5, 0.52, 0.51]),
+        row("8 batches, m2d3-pets", [0.52, 0.54, 0.53], to="8 batches, reservoir"),
+    ]
+    page = make_results.Page({"memory": {"rows": rows, "missing": []}})
+    assert "| 8 batches | 51.0 | 53.0 | +2.0 [+1.0, +3.0] |" in page.gains("memory")
+    make_results.draw_gains(page, "memory", tmp_path / "gains.png")
+    assert (tmp_path / "gains.png").stat().st_size > 1000
 
 
 def test_a_measured_comparison_appears_and_an_unfinished_one_does_not(tmp_path):
