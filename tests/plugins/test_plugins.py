@@ -80,6 +80,27 @@ def test_a_memory_and_a_sampler_of_a_file_are_used(mine, words, capsys):
     assert "M2D3PETS needs a memory that is a M2D3Memory" in capsys.readouterr().err
 
 
+def test_the_options_of_a_memory_are_given_and_recorded(mine, words, capsys):
+    (mine / "memory.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from metadrift.memory.reservoir import ReservoirMemory\n"
+        "class Named(ReservoirMemory):\n"
+        "    @dataclass(frozen=True)\n"
+        "    class Options:\n"
+        "        word: str = 'plain'\n"
+        "        number: int = 3\n"
+        "    def __init__(self, buffer, rng, options):\n"
+        "        super().__init__(buffer, rng)\n"
+        "        assert options.word == 'given'\n"
+    )
+    command = ["run", "--method", "reservoir", "--memory", "memory.py:Named", "--name", "x"]
+    assert main([*command, "--options.word", "given", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["options.word"] == "given"
+    text = (mine / "runs" / "x" / "config.toml").read_text()
+    assert 'word = "given"' in text
+    assert "number = 3" in text
+
+
 def test_a_detector_and_features_of_a_file_are_used_with_their_options(mine, words, capsys):
     parts = ["--detector", "mine.py:Every", "--features=mine.py:Brightness"]
     parts += ["--sampler", "mine.py:AlsoUniform", "--name", "run"]

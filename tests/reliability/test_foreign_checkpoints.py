@@ -144,6 +144,12 @@ def test_weights_of_another_shape_are_refused(stopped, tmp_path, capsys):
     assert "step-9 does not fit this run" in capsys.readouterr().err
 
 
+def test_files_that_lost_nothing_are_not_spoken_of(stopped, tmp_path, capsys):
+    run = shutil.copytree(stopped, tmp_path / "run")
+    assert main(["resume", str(run)]) == 0
+    assert "the lines between are lost" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("bytes_left", [0, 9, 250])
 def test_a_file_that_was_cut_is_cut_back_to_its_last_whole_line(
     bytes_left, stopped, tmp_path, capsys

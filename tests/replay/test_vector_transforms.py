@@ -55,6 +55,17 @@ def test_span_and_mix_move_an_example_only_where_its_class_varies():
     assert bool((inside >= mine.amin(1, keepdim=True) - 1e-6).all())
 
 
+@pytest.mark.parametrize("shots", [1, 4])
+def test_the_noise_of_span_has_its_share_of_the_spread_of_the_class(shots):
+    geometry = TaskGeometry(ways=2, shots=shots, queries=1)
+    first = [*range(shots), 2 * shots]  # the first class's support and query
+    size = (400, geometry.images_per_task, 8)
+    rows = torch.randn(size, generator=torch.Generator().manual_seed(0))
+    moved = Span(0.5)(TaskBatch(rows, geometry), [np.random.default_rng(t) for t in range(400)])
+    noise = float((moved.examples - rows)[:, first].square().mean())
+    assert noise == pytest.approx(0.25 * float(rows[:, first].var(1).mean()), rel=0.15)
+
+
 def test_drop_takes_the_same_numbers_from_all_examples_of_a_task():
     given, _ = tasks()
     gone = Drop(0.5)(given, rngs()).examples == 0

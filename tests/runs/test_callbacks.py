@@ -94,6 +94,18 @@ def test_an_error_of_a_callback_in_a_new_run_is_raised_as_it_is(config, tmp_path
         start(config, tmp_path / "new", quiet=True, callbacks=[Broken()])
 
 
+def test_an_error_of_many_lines_in_a_resumed_run_is_one_sentence(config, tmp_path):
+    class Wordy(Callback):
+        def on_step(self, line):
+            raise ValueError("the first line\nand a second one")
+
+    with pytest.raises(MetadriftError, match="enough"):
+        start(config, tmp_path / "run", quiet=True, callbacks=[Told(stop_at=16)])
+    with pytest.raises(MetadriftError, match=r"ValueError: the first line\. ") as caught:
+        go_on(tmp_path / "run", quiet=True, callbacks=[Wordy()])
+    assert "second" not in str(caught.value)
+
+
 def test_every_run_of_independent_training_is_told(config, tmp_path):
     told = Told()
     config = replace(config, method="independent")
