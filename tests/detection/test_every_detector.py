@@ -41,6 +41,19 @@ def test_one_at_a_time_gives_the_same_answers_as_all_at_once(
     assert (single.statistic, single.threshold) == (whole.statistic, whole.threshold)
 
 
+@each_mode
+def test_numbers_beyond_the_limit_count_as_the_limit_one_at_a_time_and_at_once(
+    config: DetectionConfig, stream: Callable[..., np.ndarray]
+) -> None:
+    z = stream(3, (60, 0.0))
+    z[50] = 1e120
+    single, whole = make_detector(config), make_detector(config)
+    for x in z:
+        single.update(x)
+    whole.update_many(z)
+    assert repr(single.state_dict()) == repr(whole.state_dict())
+
+
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(

@@ -24,6 +24,15 @@ def test_it_approximates_the_mmd_between_the_two_weighted_pasts() -> None:
     assert found == pytest.approx(exact, rel=0.1)
 
 
+def test_its_means_remember_as_long_as_windows_of_b_and_four_b() -> None:
+    B = 20
+    mmd = FourierMMD(B, 1.0, np.zeros((5, 2)), r=64, seed=0)
+    old, new = mmd.phi(np.zeros(2)), mmd.phi(np.full(2, 3.0))
+    found = mmd.update_many(np.full((B, 2), 3.0))[-1]
+    left = [(1 - 2 / (length + 1)) ** B for length in (B, 4 * B)]
+    assert found == pytest.approx((left[0] - left[1]) ** 2 * ((old - new) ** 2).sum())
+
+
 def test_the_inner_product_approximates_the_kernel() -> None:
     z = np.random.default_rng(1).normal(size=(40, 5))
     phi = FourierMMD(10, 2.0, z, r=8192, seed=3).phi(z)

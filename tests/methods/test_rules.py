@@ -10,6 +10,7 @@ import torch
 from metadrift.detection import Change, DetectionConfig, make_features
 from metadrift.examples import Pictures
 from metadrift.memory import Arrival
+from metadrift.memory.reservoir import ReservoirMemory
 from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.methods.agem import project_away
 from metadrift.methods.base import NonFiniteError
@@ -20,6 +21,14 @@ from metadrift.runs.oracle import OracleDetector
 
 def flat(method):
     return torch.cat([p.detach().flatten() for p in method.parameters()])
+
+
+class Mine(ReservoirMemory):
+    pass
+
+
+def test_a_memory_that_is_handed_in_is_used(build_method):
+    assert type(build_method("reservoir", memory_class=Mine).memory) is Mine
 
 
 def test_agem_leaves_a_gradient_that_agrees_and_projects_one_that_does_not():
