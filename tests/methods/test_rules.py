@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from metadrift.detection import Change, DetectionConfig, make_features
+from metadrift.errors import UsageError
 from metadrift.examples import Pictures
 from metadrift.memory import Arrival
 from metadrift.memory.reservoir import ReservoirMemory
@@ -29,6 +30,8 @@ class Mine(ReservoirMemory):
 
 def test_a_memory_that_is_handed_in_is_used(build_method):
     assert type(build_method("reservoir", memory_class=Mine).memory) is Mine
+    with pytest.raises(UsageError, match="M2D3PETS needs a memory that is a M2D3Memory, not Mine"):
+        build_method("m2d3-pets", memory_class=Mine)
 
 
 def test_agem_leaves_a_gradient_that_agrees_and_projects_one_that_does_not():
