@@ -51,6 +51,8 @@ ROOMS = {
 MORE = {
     "src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"],
     "src/metadrift/runs/plugins.py": ["tests/plugins/test_plugins.py"],
+    "src/metadrift/runs/build.py": ["tests/plugins/test_plugins.py"],
+    "src/metadrift/runs/saving.py": ["tests/scale/test_two_processes.py"],
 }
 EVERY = ["tests/test_values.py", "tests/test_randomness.py"]  # hold the whole package
 

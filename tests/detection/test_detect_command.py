@@ -169,6 +169,13 @@ def test_the_trace_is_that_of_the_detector(stream) -> None:
     assert trace.statistic[-1] == pytest.approx(detector.statistic, nan_ok=True)
 
 
+def test_a_trace_tells_its_progress_and_forgets_after_twenty_windows() -> None:
+    told: list[int] = []
+    trace = detect(np.random.default_rng(0).normal(size=(2500, 1)), window=15, progress=told.append)
+    assert told == [1000, 1000]
+    assert trace.config.rho == 1 / 300
+
+
 @pytest.mark.parametrize("mode", ["default", "fourier"])
 def test_rarer_false_alarms_mean_a_higher_bar(mode, stream) -> None:
     sample, config = stream(0, (300, 0.0)), DetectionConfig(mode=mode)

@@ -34,6 +34,11 @@ def test_a_memory_that_is_handed_in_is_used(build_method):
         build_method("m2d3-pets", memory_class=Mine)
 
 
+def test_a_method_with_a_memory_needs_a_buffer(build_method):
+    with pytest.raises(UsageError, match="reservoir keeps a memory: pass buffer="):
+        build_method("reservoir", buffer=None)
+
+
 def test_agem_leaves_a_gradient_that_agrees_and_projects_one_that_does_not():
     reference = [torch.tensor([2.0, 0.0]), torch.tensor([0.0])]
     agrees = [torch.tensor([1.0, 5.0]), torch.tensor([3.0])]

@@ -40,6 +40,8 @@ def test_two_processes_have_the_losses_of_one(name, tolerance, alone, together):
         summary(alone[name])["accuracy"]["mean"], abs=0.02
     )
     assert summary(together[name])["timing"]["processes"] == 2
+    assert "exchange" in summary(together[name])["timing"]["overhead"]
+    assert "exchange" not in summary(alone[name])["timing"]["overhead"]
 
 
 def test_running_averages_are_those_of_all_tasks(alone, together):
