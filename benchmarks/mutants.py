@@ -52,6 +52,7 @@ MORE = {
     "src/metadrift/evaluation/protocol.py": ["tests/scale/test_two_processes.py"],
     "src/metadrift/runs/plugins.py": ["tests/plugins/test_plugins.py"],
     "src/metadrift/runs/build.py": ["tests/plugins/test_plugins.py"],
+    "src/metadrift/runs/config.py": ["tests/plugins/test_plugins.py"],
     "src/metadrift/runs/checkpoint.py": ["tests/reliability/test_stop_and_disk.py"],
     "src/metadrift/runs/saving.py": ["tests/scale/test_two_processes.py"],
 }

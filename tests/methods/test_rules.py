@@ -10,11 +10,12 @@ import torch
 from metadrift.detection import Change, DetectionConfig, make_features
 from metadrift.errors import UsageError
 from metadrift.examples import Pictures
+from metadrift.learners import Outcome
 from metadrift.memory import Arrival
 from metadrift.memory.reservoir import ReservoirMemory
 from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.methods.agem import project_away
-from metadrift.methods.base import NonFiniteError
+from metadrift.methods.base import NonFiniteError, mean_squares
 from metadrift.methods.m2d3_pets import measurement
 from metadrift.replay import Replay
 from metadrift.runs.oracle import OracleDetector
@@ -32,6 +33,13 @@ def test_a_memory_that_is_handed_in_is_used(build_method):
     assert type(build_method("reservoir", memory_class=Mine).memory) is Mine
     with pytest.raises(UsageError, match="M2D3PETS needs a memory that is a M2D3Memory, not Mine"):
         build_method("m2d3-pets", memory_class=Mine)
+
+
+def test_tasks_are_one_batch_unless_it_is_said_how_many():
+    norms = torch.tensor([1.0, 2.0, 3.0])
+    outcome = Outcome(norms, torch.zeros(3, 4, 2), torch.zeros(3, 5), norms)
+    assert mean_squares(outcome).tolist() == pytest.approx([14 / 3])
+    assert mean_squares(outcome, 3).tolist() == [1.0, 4.0, 9.0]
 
 
 def test_a_method_with_a_memory_needs_a_buffer(build_method):
