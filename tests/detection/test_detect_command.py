@@ -189,6 +189,13 @@ def test_rarer_false_alarms_mean_a_higher_bar(mode, stream) -> None:
     assert promised[2] == pytest.approx(100_000, rel=0.01)
 
 
+def test_one_false_alarm_in_every_step_is_the_most_that_can_be_asked_for(stream) -> None:
+    sample = stream(0, (300, 0.0))
+    assert calibrated(DetectionConfig(), sample, 1).level == 0.1
+    with pytest.raises(UsageError, match=r"one false alarm in 0\.5 steps is impossible"):
+        calibrated(DetectionConfig(), sample, 0.5)
+
+
 def test_constant_vectors_can_be_calibrated_for() -> None:
     often, rarely = (calibrated(DetectionConfig(), np.ones((300, 3)), n) for n in (1e4, 1e8))
     assert LEAST_DELTA <= often.delta < rarely.delta < 100

@@ -1,14 +1,24 @@
 import pytest
 
 from metadrift.errors import UsageError
-from metadrift.evaluation.detection import score_detection
+from metadrift.evaluation.detection import score_detection, score_labels
 from metadrift.evaluation.metrics import backward_transfer, forgetting, worst_domain
+from metadrift.streams.benchmark import Segment
+from metadrift.streams.truth import Truth
 
 STAGES = [
     {"a": 0.8, "b": 0.3, "c": 0.2},
     {"a": 0.85, "b": 0.7, "c": 0.25},
     {"a": 0.5, "b": 0.6, "c": 0.9},
 ]
+
+
+def test_only_the_steps_inside_a_stay_count_for_its_label():
+    truth = Truth([Segment("a", 2), Segment("b", 30)])
+    # Label 0 has a's two steps. Label 1 has none of them, in three spans of its own.
+    stays = [(0, 0), (2, 1), (10, 2), (12, 1), (20, 3), (22, 1)]
+    assert score_labels(truth, stays).wrong_labels == 0
+    assert score_labels(truth, [(0, 0), (1, 1), (2, 0)]).wrong_labels == 1
 
 
 def test_the_worst_domain_is_the_one_with_the_lowest_accuracy():

@@ -224,6 +224,13 @@ def test_difficulty_moves_slowly_in_quotas_and_as_fast_as_pets_in_paper_mode(tin
         assert memory.importance.of([0])[0] == pytest.approx(math.sqrt(1 + rate * 8))
 
 
+def test_paper_mode_takes_difficulties_of_any_size(tiny: Any) -> None:
+    memory = make(tiny, 6, mode="paper")
+    for label, importance in enumerate((1.0, 1e6, 1e12)):
+        offer_run(tiny, memory, label, 4, importance=importance)
+    assert sum(memory.counts().values()) == 6
+
+
 def test_paper_mode_with_one_cluster_lets_the_current_one_leave(tiny: Any) -> None:
     memory = make(tiny, 3, mode="paper")
     offer_run(tiny, memory, 0, 60)

@@ -66,8 +66,8 @@ def test_the_noise_of_span_has_its_share_of_the_spread_of_the_class(shots):
     assert noise == pytest.approx(0.25 * float(rows[:, first].var(1).mean()), rel=0.15)
 
 
-def test_without_a_share_span_has_half():
-    assert Span() == Span(0.5)
+def test_without_a_share_each_has_its_own():
+    assert (Span(), Mix(), Drop()) == (Span(0.5), Mix(0.3), Drop(0.3))
 
 
 def test_drop_takes_the_same_numbers_from_all_examples_of_a_task():

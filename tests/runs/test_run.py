@@ -91,6 +91,7 @@ def test_names_are_drawn_only_where_they_are_watched(config, tmp_path):
 @pytest.mark.slow
 def test_a_resumed_run_counts_the_time_from_before(config, tmp_path):
     whole = start(replace(config, method="reservoir"), tmp_path / "run", quiet=True)
+    assert whole["timing"]["wall_s"] > 0
     (tmp_path / "run" / "summary.json").unlink()
     again = go_on(tmp_path / "run", quiet=True)  # its last checkpoint is at the end of training
     for name in ("wall_s", "steps_per_s", "overhead"):
