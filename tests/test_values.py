@@ -8,13 +8,17 @@ import pkgutil
 import pytest
 
 import metadrift
-from metadrift.detection import DetectionConfig
+from metadrift.detection import DetectionConfig, detect
 from metadrift.detection.features import FrozenFeatures, MeanFeatures, NetworkFeatures
+from metadrift.learners.anil import ANIL
+from metadrift.learners.maml import MAML
 from metadrift.memory import GSSMemory, M2D3Memory
 from metadrift.methods import BaselineConfig, MemoryConfig, ReplayConfig
 from metadrift.replay import PETS
 from metadrift.replay.learned import LearnedReplay
+from metadrift.runs.config import LearnerConfig
 
+INNER = ("inner_steps", "inner_lr", "first_order")
 CHANGE = {"Progress", "_Running", "RunState"}
 
 
@@ -49,6 +53,8 @@ def test_values_are_frozen():
         (PETS, ReplayConfig(), {"weighted": "weighted", "every": "refresh_every"}),
         (PETS, ReplayConfig(), {"batches": "refresh_batches"}),
         (LearnedReplay, ReplayConfig(), {"every": "refresh_every", "batches": "refresh_batches"}),
+        (detect, DetectionConfig(), {"seed": "seed"}),
+        *((kind, LearnerConfig(), {name: name for name in INNER}) for kind in (ANIL, MAML)),
         (FrozenFeatures, DetectionConfig(), {"dim": "feature_dim", "seed": "seed"}),
         (MeanFeatures, DetectionConfig(), {"dim": "feature_dim", "seed": "seed"}),
         (NetworkFeatures, DetectionConfig(), {"dim": "feature_dim", "seed": "seed"}),

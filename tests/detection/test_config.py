@@ -99,6 +99,13 @@ def test_make_detector_follows_the_mode() -> None:
     assert isinstance(make_detector(DetectionConfig(mode="paper")), PaperDetector)
 
 
+def test_a_stay_of_three_windows_is_seen_and_a_shorter_one_told_with_what_fits() -> None:
+    config = DetectionConfig(window=20)
+    assert config.blind_to([60, 400]) == ""
+    assert "--detection.window 15 " in config.blind_to([59, 400])
+    assert "--detection.window 10 " in config.blind_to([400, 30])
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(UsageError, match=r"100 permutations cannot reach the level 0\.005"):
         DetectionConfig(permutations=100)

@@ -71,6 +71,10 @@ def test_the_usual_backbone_follows_from_the_examples():
 def test_the_usual_widths_are_those_that_the_docs_say():
     widths = {name: usual_width(name, ProtoNet) for name in ("mlp", "resnet12", "identity")}
     assert widths == {"mlp": 256, "resnet12": 64, "identity": None}
+    blocks = made(example=Pictures(8), backbone="resnet12", filters=4).backbone.blocks
+    into, out = (3, 4, 10, 20), (4, 10, 20, 40)
+    for block, n, wide in zip(blocks, into, out, strict=True):
+        assert block(torch.zeros(1, n, 8, 8)).shape[1] == wide
 
 
 def test_conv4_by_name_has_the_weights_of_the_usual_one():

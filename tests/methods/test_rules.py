@@ -199,6 +199,18 @@ def test_without_pets_the_draws_are_uniform_and_of_weight_one(build_method, batc
     assert counts.max() < 99
 
 
+def test_every_replayed_batch_is_measured_by_the_step_that_trains_on_it(build_method, batches):
+    method = build_method("m2d3-pets", replay=ReplayConfig(batches=2))
+    stream, seen = batches(0), []
+    method.step(next(stream))
+    method.sampler.stale = lambda memory, rng: []  # no refresh beside it
+    method.memory.observe = lambda label, importance: seen.append(importance)
+    for n in range(1, 6):
+        method.step(next(stream))
+        assert len(seen) == 2 * n
+    assert all(importance > 0 for importance in seen)
+
+
 @pytest.mark.parametrize("fresh", ["off", "all"])
 def test_arrival_replay_and_refresh_measure_the_same_importance(fresh, build_method, batches):
     """The same batch in the same form has one importance, whichever way it is measured."""

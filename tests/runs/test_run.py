@@ -63,6 +63,7 @@ def test_a_run_leaves_the_folder_that_the_design_promises(config, tmp_path):
     some = shares[shares > 0]  # 1 would be three equal shares
     assert summary["memory"]["entropy"] == pytest.approx(-(some @ np.log(some)) / np.log(3))
     assert {"detection", "memory", "replay", "data"} <= set(summary["timing"]["overhead"])
+    assert 50e6 < summary["timing"]["peak_rss_bytes"] < 100e9
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert [line["step"] for line in lines] == list(range(5, 121, 5))
     for key in ("loss", "accuracy", "statistic", "threshold", "latent_domain", "steps_per_s"):
