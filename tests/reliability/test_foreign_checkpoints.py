@@ -9,7 +9,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from metadrift.cli import main
+from metadrift.errors import MetadriftError
 from metadrift.runs.checkpoint import checkpoints, sums
+from metadrift.runs.folder import refuse_taken
 from metadrift.runs.record import read_lines
 
 
@@ -142,6 +144,11 @@ def test_weights_of_another_shape_are_refused(stopped, tmp_path, capsys):
     seal(file.parent, json.loads(file.with_name("state.json").read_text()))
     assert main(["resume", str(run), "--json"]) == 1
     assert "step-9 does not fit this run" in capsys.readouterr().err
+
+
+def test_no_new_run_begins_where_a_stopped_one_left_checkpoints(stopped):
+    with pytest.raises(MetadriftError, match=r"exists already: `metadrift resume .*` goes on"):
+        refuse_taken(stopped)
 
 
 def test_files_that_lost_nothing_are_not_spoken_of(stopped, tmp_path, capsys):
