@@ -153,6 +153,20 @@ def test_a_learner_whose_weights_have_gone_wrong_is_said_to_be(samplers):
         evaluate(learner, samplers, tasks=2)
 
 
+def test_one_wrong_answer_is_enough(samplers):
+    learner = _learner()
+    plain = learner.predict
+
+    def predict(*words, **named):
+        logits = plain(*words, **named)
+        logits.flatten()[0] = float("nan")
+        return logits
+
+    learner.predict = predict
+    with pytest.raises(MetadriftError, match="answers on 'plain' are NaN or infinite"):
+        evaluate(learner, samplers, tasks=2)
+
+
 def test_a_learner_in_evaluation_mode_stays_in_it(samplers):
     learner = _learner().eval()
     evaluate(learner, samplers, tasks=2)

@@ -6,7 +6,8 @@ import torch
 from metadrift.errors import UsageError
 from metadrift.examples import Arrays, Pictures
 from metadrift.learners import make_learner
-from metadrift.learners.backbones import ConvNet
+from metadrift.learners.backbones import ConvNet, linear_head
+from metadrift.learners.base import with_gradient
 from metadrift.learners.networks import usual_width
 from metadrift.learners.protonet import ProtoNet
 from metadrift.tasks import TaskBatch, TaskGeometry
@@ -75,6 +76,18 @@ def test_the_usual_widths_are_those_that_the_docs_say():
     into, out = (3, 4, 10, 20), (4, 10, 20, 40)
     for block, n, wide in zip(blocks, into, out, strict=True):
         assert block(torch.zeros(1, n, 8, 8)).shape[1] == wide
+
+
+def test_a_head_begins_near_zero():
+    head = linear_head(4000, 5, torch.Generator().manual_seed(0))
+    assert float(head.weight.detach().std()) == pytest.approx(0.01, rel=0.05)
+    assert not head.bias.any()
+
+
+def test_features_get_a_gradient_only_where_gradients_are_kept():
+    with torch.no_grad():
+        assert not with_gradient(torch.zeros(2)).requires_grad
+    assert with_gradient(torch.zeros(2)).requires_grad
 
 
 def test_conv4_by_name_has_the_weights_of_the_usual_one():

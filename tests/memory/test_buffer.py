@@ -121,6 +121,8 @@ def test_wrong_use_is_told_in_a_sentence() -> None:
         buffer.get_logits([0])
     with pytest.raises(MetadriftError, match="saved memory holds 2 batches"):
         Buffer(1, 2, GEOMETRY, Pictures(12, 1)).load_state_dict(buffer.state_dict())
+    with pytest.raises(MetadriftError, match=r"12, 12\]; this one has room for 4 of"):
+        Buffer(4, 2, GEOMETRY, Pictures(16, 1)).load_state_dict(buffer.state_dict())
     with pytest.raises(MetadriftError, match="differ in whether logits are kept"):
         Buffer(4, 2, GEOMETRY, Pictures(12, 1), logits=True).load_state_dict(buffer.state_dict())
 
