@@ -32,6 +32,17 @@ settings.load_profile("ours")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Rooms whose tests run whole programs, which takes its time.
+SLOW = {"e2e", "plugins", "reliability"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def no_plugin_was_loaded_by_another_test(monkeypatch):
     """A run records the code of users that its process has loaded."""

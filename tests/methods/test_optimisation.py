@@ -96,13 +96,14 @@ def test_a_wrong_optimiser_is_one_sentence(config, sentence):
         (["--optim.clip", "-1"], "--optim.clip must be 0 or more"),
         (["--optim.steps", "5"], "add --optim.schedule cosine"),
         (["--method", "mer", "--optim.name", "SGD"], "mer takes plain gradient steps"),
-        (["--optim.name", "Adm", "--scale", "0.01"], "did you mean 'Adam'"),
+        (["--optim.name", "Adm", "--scale", "0.5"], "did you mean 'Adam'"),
     ],
 )
 def test_the_command_refuses_what_cannot_be_before_it_makes_a_folder(
-    words, sentence, capsys, tmp_path
+    words, sentence, capsys, tmp_path, tiny_benchmark
 ):
-    assert main(["run", "--out", str(tmp_path), "--size", "12", *words]) == 2
+    tiny = ["--benchmark", str(tiny_benchmark), "--ways", "3", "--queries", "2", "--size", "12"]
+    assert main(["run", "--out", str(tmp_path), *tiny, *words]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
