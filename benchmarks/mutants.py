@@ -236,7 +236,9 @@ def _nearest_first(tree: Path, tests: list[str], file: str) -> list[str]:
 
 
 def _test_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+    if path.is_file():
+        return [path]
+    return sorted(path.rglob("test_*.py"))  # none in a tree without this folder
 
 
 def _fork(tree: Path, tests: list[str]) -> int:

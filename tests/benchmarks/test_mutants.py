@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import mutants
 import mutations
 from mutations import changes_of
 
@@ -44,6 +45,12 @@ def test_every_change_is_one_change_of_valid_python(room):
         for change in changes_of(source):
             assert ast.dump(ast.parse(change.apply(source))) != tree, change
             assert source.encode()[change.start : change.end].decode() == change.before
+
+
+def test_the_tests_that_each_room_is_held_by_exist():
+    named = [mutants.EVERY, *mutants.ROOMS.values(), *mutants.MORE.values()]
+    for path in [*mutants.MORE, *(path for paths in named for path in paths)]:
+        assert (BENCHMARKS.parent / path).exists(), path
 
 
 def test_what_is_not_code_is_left_alone():
