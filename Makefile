@@ -28,7 +28,7 @@ imports: setup
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
-# In one to two minutes: without the slow tests (those marked, and all of e2e, plugins and reliability), and
+# In about a minute: without the slow tests (those marked, and all of e2e, plugins and reliability), and
 # without running the pages of the documentation.
 quick: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m 'not slow' --ignore tests/docs
