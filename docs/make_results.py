@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import stdev
 from typing import Annotated, Any
@@ -120,60 +121,59 @@ def render(page: Page, template: str = PAGES["results.md"]) -> str:
     return environment.get_template(template).render()
 
 
-def draw(page: Page, file: Path) -> None:
-    """Accuracy by domain as bars, for the methods on equal terms."""
+@contextmanager
+def figure_in(file: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """Axes to draw on, which are then written to the file."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    yield axes
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=150, metadata={"Software": None})
+    plt.close(figure)
+    print(file)
+
+
+def draw(page: Page, file: Path) -> None:
+    """Accuracy by domain as bars, for the methods on equal terms."""
     name = page.headline()
     rows = [page.row(name, variant) for variant in EQUAL_ROWS]
     steps = page.steps(name)
     domains = [*rows[0]["per_domain"]]
-    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    ticks = [f"{domain}\n{steps[domain]:,} steps" for domain in domains]
     width = 0.8 / len(rows)
     colours = (METHODS[1], METHODS[2], METHODS[5])  # as in the other pictures; 0 is sequential
-    for i, (row, colour) in enumerate(zip(rows, colours, strict=True)):
-        places = [d + (i - (len(rows) - 1) / 2) * width for d in range(len(domains))]
-        heights = [100 * row["per_domain"][d]["mean"] for d in domains]
-        bars = axes.bar(places, heights, 0.92 * width, color=colour, label=row["variant"])
-        axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
-    axes.axhline(20, color="#555555", linewidth=0.8, linestyle=":")
-    axes.annotate("guessing", (-0.98, 20.8), fontsize=8)
-    axes.set_xlim(-1, len(domains) - 0.4)
-    axes.set_xticks(range(len(domains)), [f"{d}\n{steps[d]:,} steps" for d in domains], fontsize=9)
-    axes.set_ylabel("accuracy on unseen classes, %")
-    axes.set_ylim(0, 112)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, ncols=len(rows), loc="upper center", fontsize=9)
-    figure.savefig(file, dpi=150, metadata={"Software": None})
-    plt.close(figure)
-    print(file)
+    with figure_in(file, (9, 3.6)) as axes:
+        for i, (row, colour) in enumerate(zip(rows, colours, strict=True)):
+            places = [d + (i - (len(rows) - 1) / 2) * width for d in range(len(domains))]
+            heights = [100 * row["per_domain"][d]["mean"] for d in domains]
+            bars = axes.bar(places, heights, 0.92 * width, color=colour, label=row["variant"])
+            axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
+        axes.axhline(20, color="#555555", linewidth=0.8, linestyle=":")
+        axes.annotate("guessing", (-0.98, 20.8), fontsize=8)
+        axes.set_xlim(-1, len(domains) - 0.4)
+        axes.set_xticks(range(len(domains)), ticks, fontsize=9)
+        axes.set_ylabel("accuracy on unseen classes, %")
+        axes.set_ylim(0, 112)
+        axes.legend(frameon=False, ncols=len(rows), loc="upper center", fontsize=9)
 
 
 def draw_gains(page: Page, name: str, file: Path) -> None:
     """What m2d3-pets gains over an equal reservoir, by what changes, with the 95 % intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     found = page.gains_of(name)
-    figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
-    for i, (_, _, entry) in enumerate(found):
-        low, high = (100 * end for end in entry["t95"])
-        axes.vlines(i, low, high, color=METHODS[2], linewidth=2)
-        axes.plot(i, 100 * entry["mean"], "o", color=METHODS[2])
-    axes.axhline(0, color="#555555", linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(found)), [label for label, _, _ in found])
-    axes.set_xlim(-0.5, len(found) - 0.5)
-    axes.set_xlabel(GAINS[name])
-    axes.set_ylabel("points over a reservoir")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=150, metadata={"Software": None})
-    plt.close(figure)
-    print(file)
+    with figure_in(file, (5, 2.8)) as axes:
+        for i, (_, _, entry) in enumerate(found):
+            low, high = (100 * end for end in entry["t95"])
+            axes.vlines(i, low, high, color=METHODS[2], linewidth=2)
+            axes.plot(i, 100 * entry["mean"], "o", color=METHODS[2])
+        axes.axhline(0, color="#555555", linewidth=0.8, linestyle=":")
+        axes.set_xticks(range(len(found)), [label for label, _, _ in found])
+        axes.set_xlim(-0.5, len(found) - 0.5)
+        axes.set_xlabel(GAINS[name])
+        axes.set_ylabel("points over a reservoir")
 
 
 def numbers(page: Page) -> str:

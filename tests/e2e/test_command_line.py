@@ -107,7 +107,6 @@ def test_ctrl_c_while_the_program_loads_says_stopped(library, tmp_path):
     assert process.returncode == 130
 
 
-@pytest.mark.slow
 def test_a_setting_out_of_range_is_wrong_use():
     done = metadrift("run", "--scale", "7")
     assert done.returncode == 2
@@ -143,7 +142,6 @@ def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(words, says,
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
 def test_a_run_through_the_command_line(tmp_path, tiny_benchmark):
     words = ["run", "--method", "reservoir", "--benchmark", tiny_benchmark, "--ways", 3]
     words += ["--queries", 2, "--test-tasks", 8, "--stage-tasks", 0, "--learn.filters", 4]
@@ -166,7 +164,6 @@ def small_run(tmp_path, benchmark, *words):
     return metadrift(*known, "--scale", 0.1, *words)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -189,7 +186,6 @@ def test_a_run_that_is_refused_does_not_take_its_name(wrong, says, tmp_path, tin
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_a_folder_without_a_checkpoint_is_used_again(tmp_path, tiny_benchmark):
     words = ["--method", "mer", "--checkpoint-every", 1000]
     failed = small_run(tmp_path, tiny_benchmark, *words, "--baseline.mer-alpha", "1e38")
@@ -203,7 +199,6 @@ def test_a_folder_without_a_checkpoint_is_used_again(tmp_path, tiny_benchmark):
     assert "exists already: `metadrift resume" in taken.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", ["notes.txt", "config.toml", "benchmark.toml"])
 def test_a_folder_with_files_of_a_person_is_left_alone(file, tmp_path, tiny_benchmark):
     (tmp_path / "mine").mkdir()
@@ -215,7 +210,6 @@ def test_a_folder_with_files_of_a_person_is_left_alone(file, tmp_path, tiny_benc
     assert len(list((tmp_path / "mine").iterdir())) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["reservoir", "independent"])
 def test_one_test_task_has_a_mean_and_no_interval(method, tmp_path, tiny_benchmark):
     done = small_run(tmp_path, tiny_benchmark, "--test-tasks", 1, "--method", method)
@@ -242,7 +236,6 @@ def test_every_command_explains_itself(name, capsys):
     assert len(capsys.readouterr().out.splitlines()) > 6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [["run"], ["compare"], ["paper"], ["paper", "pnet"]])
 def test_help_is_short_and_begins_with_examples_and_help_all_lists_every_setting(words):
     short = metadrift(*words, "--help").stdout

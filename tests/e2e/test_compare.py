@@ -4,10 +4,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.slow
-
 METADRIFT = Path(sys.executable).with_name("metadrift")
 
 

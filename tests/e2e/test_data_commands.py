@@ -53,7 +53,6 @@ def test_an_import_says_which_splits_are_too_small_for_five_way_tasks(tmp_path: 
     assert "note: too few test classes for 5-way tasks: 2; use --ways 2 there" in done.stdout
 
 
-@pytest.mark.slow
 def test_a_folder_is_imported_listed_verified_and_shown(pets: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     done = metadrift("data", "import", "folder", pets, "--out", data, "--size", 28)
@@ -104,7 +103,6 @@ def test_strict_fails_and_leaves_nothing(pets: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path) -> None:
     words = ["data", "import", "folder", pets, "--out", tmp_path / "data", "--size", 8]
     assert metadrift(*words).returncode == 0
@@ -114,7 +112,6 @@ def test_an_existing_pack_is_replaced_only_when_asked(pets: Path, tmp_path: Path
     assert metadrift(*words, "--replace").returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 2), (signal.SIGTERM, 1)])
 def test_a_stopped_import_leaves_nothing(tmp_path: Path, sent: int, workers: int) -> None:
     picture = io.BytesIO()

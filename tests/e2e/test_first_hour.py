@@ -53,7 +53,6 @@ print(*dir(metadrift))
 """
 
 
-@pytest.mark.slow
 def test_mistakes_in_python_are_answered_in_sentences(tmp_path):
     code = textwrap.dedent(MISTAKES)
     done = subprocess.run(

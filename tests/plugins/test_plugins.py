@@ -49,7 +49,6 @@ def words(tiny_benchmark):
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_method_and_a_learner_of_a_file_run_with_options(mine, words, capsys):
     own = ["--options.times", "3", "--options.temperature", "5"]
     command = ["run", "--method", "mine.py:ReplayTwice", "--learner", "./mine.py:Cosine"]
@@ -147,7 +146,6 @@ def test_a_wrong_part_is_one_sentence(part, sentence, mine, words, capsys):
     assert not (mine / "runs").exists()
 
 
-@pytest.mark.slow
 def test_every_method_that_draws_takes_a_sampler(mine, words, capsys):
     (mine / "counting.py").write_text(
         "from metadrift.replay import UniformReplay\n"
@@ -296,7 +294,6 @@ def test_code_that_changed_since_the_run_is_said_by_whoever_opens_it(mine, words
         ContinualMetaLearner.from_run("runs/run", device="cpu")
 
 
-@pytest.mark.slow
 def test_a_comparison_runs_code_of_a_file_in_its_processes(mine, words):
     command = [Path(sys.executable).with_name("metadrift"), "compare", "--seeds", "0"]
     methods = ["--methods", "reservoir", "mine.py:ReplayTwice", "--learners", "mine.py:Cosine"]
@@ -583,7 +580,6 @@ def test_an_optimiser_of_a_file_is_used(mine, words, capsys):
     assert "is not a subclass of torch.optim.Optimizer" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_users_method_runs_on_two_processes(mine, words):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, "--nproc-per-node", "2", "-m", "metadrift", "run", "--name", "two"]

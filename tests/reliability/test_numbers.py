@@ -167,7 +167,6 @@ def dates(folder):
     return [(e["started_at"], e["at_step"]) for e in changes]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("skipped", [range(22, 32), [30], range(36, 40)])
 def test_skipped_steps_do_not_shift_the_dates_of_changes(
     skipped, config, two_stays, driver, tmp_path

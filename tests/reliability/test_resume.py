@@ -14,8 +14,6 @@ from metadrift.runs.checkpoint import checkpoints
 from metadrift.runs.config import STREAMS
 from tiny_runs import assert_same_run, write_benchmark
 
-pytestmark = pytest.mark.slow
-
 METHODS = (*registry.built_in("methods"), *STREAMS)
 IN_A_CHECKPOINT = [
     "killed_with_half_of_the_tensors",

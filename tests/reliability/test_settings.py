@@ -80,7 +80,6 @@ def test_no_setting_is_left_to_a_default(method, learner, config):
     assert resolved(settled, benchmark) == settled
 
 
-@pytest.mark.slow
 def test_a_run_repeats_itself_from_any_folder(config, place, tmp_path):
     """The installed command, by a relative path; then from its folder, elsewhere."""
     config = replace(config, benchmark="own.toml", scale=0.9, threads=None)
@@ -204,7 +203,6 @@ def test_a_folder_of_an_earlier_version_gets_one_sentence(config, tmp_path, caps
     assert len(said.strip().splitlines()) == 1
 
 
-@pytest.mark.slow
 def test_the_summary_says_what_it_is_of_and_its_sum_follows_from_that(config, tmp_path):
     summary = start(config, tmp_path / "one", quiet=True)
     again = load_config(tmp_path / "one" / "config.toml")

@@ -40,7 +40,6 @@ def test_no_more_checkpoints_are_kept_than_asked_for(keep, config, driver, tmp_p
     assert int((tmp_path / "most").read_text()) == keep + 1
 
 
-@pytest.mark.slow
 def test_a_full_disk_leaves_the_checkpoint_before_it_whole_and_says_what_is_needed(
     config, driver, tmp_path
 ):
@@ -70,7 +69,6 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.slow
 def test_a_small_disk_ends_the_run_in_a_sentence_and_more_room_lets_it_go_on(
     small_disk, config, driver, tmp_path
 ):

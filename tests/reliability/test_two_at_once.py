@@ -18,7 +18,6 @@ from metadrift.storage.lock import lock
 from tiny_runs import assert_same_run
 
 
-@pytest.mark.slow
 def test_a_second_program_in_a_runs_folder_is_told_who_has_it(config, driver, tmp_path):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "run", ["killed_in_step", 5])[0] == -9
@@ -75,7 +74,6 @@ def test_a_lock_is_waited_for_as_long_as_asked(tmp_path):
         assert time.monotonic() - start >= 0.3
 
 
-@pytest.mark.slow
 def test_a_run_waits_for_its_folder_and_then_goes_on_to_the_same_bytes(config, driver, tmp_path):
     assert driver.run(tmp_path, config, "whole")[0] == 0
     assert driver.run(tmp_path, config, "run", ["killed_in_step", 5])[0] == -9
@@ -102,7 +100,6 @@ def imported(driver, pets, tmp_path, *more, sabotage=None):
     return driver(tmp_path, *words, "--workers", 1, *more, sabotage=sabotage)
 
 
-@pytest.mark.slow
 def test_a_second_import_of_the_same_pack_is_told_who_writes_it(driver, pets, tmp_path):
     (tmp_path / "data").mkdir()
     with lock(tmp_path / "data" / ".pets.lock", "held"):
