@@ -284,9 +284,11 @@ class Page:
         """The mean accuracy of a row, in percent."""
         return percent(self.row(name, variant, shots)["accuracy"]["mean"])
 
-    def gain(self, name: str, variant: str, shots: int | None = None) -> str:
+    def gain(
+        self, name: str, variant: str, shots: int | None = None, learner: str | None = None
+    ) -> str:
         """The paired difference of a row to its reference, with its interval."""
-        return difference(self.row(name, variant, shots)["difference"])
+        return difference(self.row(name, variant, shots, learner)["difference"])
 
     def gains(self, name: str) -> str:
         """One row per condition: what ours and the reservoir have there, and the difference."""
