@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     PREVIEW = 18
     DIFFICULTY = 19
     RETURNS = 20
+    REHEARSAL = 21  # key: latent domain, and of a transform also step and place
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -138,15 +138,17 @@ def test_the_switch_says_which_tasks_are_fresh(make_tasks: Any) -> None:
         switch = FreshTasks(fresh, BOTH)  # type: ignore[arg-type]
         assert torch.equal(switch.arriving(tasks).images, tasks.images) is not arriving
         assert torch.equal(switch.replayed(tasks).images, tasks.images) is not replayed
-        rng = np.random.default_rng(0)
-        assert torch.equal(switch.replayed_by(tasks, rng).images, tasks.images) is not replayed
+        rngs = [np.random.default_rng(0)] * len(tasks)
+        assert torch.equal(switch.replayed_by(tasks, rngs).images, tasks.images) is not replayed
 
 
 def test_no_two_uses_give_the_same_form_and_a_resumed_one_goes_on(make_tasks: Any) -> None:
     tasks, fresh, resumed = make_tasks(size=9), FreshTasks("all", BOTH), FreshTasks("all", BOTH)
     forms = [fresh.arriving(tasks).images for _ in range(5)]
     assert not any(torch.equal(a, b) for a in forms for b in forms if a is not b)
-    fresh.replayed_by(tasks, np.random.default_rng(0))  # a measurement changes nothing
+    fresh.replayed_by(
+        tasks, [np.random.default_rng(0)] * len(tasks)
+    )  # a measurement changes nothing
     resumed.load_state_dict(fresh.state_dict())
     assert torch.equal(fresh.replayed(tasks).images, resumed.replayed(tasks).images)
     assert not torch.equal(

@@ -19,7 +19,8 @@ def test_the_defaults_are_those_that_the_numbers_were_measured_with():
     assert found == {
         "benchmark": "builtin", "scale": 1.0, "ways": 5, "queries": 10, "backbone": None,
         "ways_in_training": None, "tasks_per_step": None, "only": None, "lr": 0.001, "size": 28,
-        "fresh": "all", "labels": "detected", "test_tasks": 750, "test_precision": 0.0,
+        "fresh": "all", "rehearse": 0.0, "labels": "detected",
+        "test_tasks": 750, "test_precision": 0.0,
         "stage_tasks": 100, "split": "test", "checkpoint_every": 500, "keep": 2, "log_every": 10,
         "variance_every": 0, "csv": False, "tensorboard": False, "on_nan": "stop",
         "device": "auto", "precision": "float32", "threads": None, "data": None,
@@ -37,6 +38,7 @@ def test_the_defaults_are_those_that_the_numbers_were_measured_with():
         *((name, [1], [0]) for name in ("queries", "test_tasks", "keep", "log_every", "shots")),
         *((name, [1], [0]) for name in ("checkpoint_every", "threads", "tasks_per_step")),
         *((name, [0], [-1]) for name in ("stage_tasks", "variance_every", "test_precision")),
+        ("rehearse", [0, 0.1, 2], [-0.1]),
         ("ways", [2], [1]),
         ("ways_in_training", [5, 10], [0, 4, 7]),
         ("scale", [0.001, 1], [0, 1.01]),

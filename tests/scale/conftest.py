@@ -67,6 +67,7 @@ def configs(config, two_domains):
         "exact": replace(config, method="sequential", benchmark=short, lr=1e-3),
         "joint": replace(config, method="joint", benchmark=short, learn=running),
         "detecting": config,
+        "rehearsing": replace(config, rehearse=0.2),
         "options": replace(
             config,
             benchmark=short,
@@ -100,7 +101,7 @@ def together(configs, alone, tmp_path_factory):
     """The same in two processes; `grows` goes on where one process was stopped at step 40."""
     root = tmp_path_factory.mktemp("together")
     plan = []
-    for name in ("sequential", "joint", "detecting", "options", "exact"):
+    for name in ("sequential", "joint", "detecting", "rehearsing", "options", "exact"):
         file = root / f"{name}.toml"
         file.write_text(to_toml(configs[name]))
         plan.append([str(root / "runs" / name), str(file)])
@@ -112,6 +113,17 @@ def together(configs, alone, tmp_path_factory):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return {path.name: path for path in (root / "runs").iterdir()}
+
+
+@pytest.fixture
+def in_float64():
+    """in_float64(call, ...): what a call returns in double precision."""
+
+    def do(call, *given, **named):
+        with float64():
+            return call(*given, **named)
+
+    return do
 
 
 @contextmanager

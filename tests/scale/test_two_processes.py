@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from metadrift import ContinualMetaLearner
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint
 from metadrift.runs.loop import go_on
 from metadrift.runs.record import read_lines
@@ -61,6 +62,20 @@ def test_changes_are_detected_at_the_same_steps(alone, together):
     assert [(e["at_step"], e["started_at"]) for e in one] == [
         (e["at_step"], e["started_at"]) for e in two
     ]
+
+
+def test_two_processes_rehearse_as_one(together, in_float64):
+    """From the learner and the memory at the end of their stream."""
+    folder = together["rehearsing"]
+    theirs = load_checkpoint(checkpoints(folder / "checkpoints")[-1])["method"]["specialists"]
+    live = in_float64(ContinualMetaLearner.from_run, folder, device="cpu")
+    assert in_float64(live.rehearse, 20) == len(theirs["copies"]) == 2
+    mine = live.method.specialists.saved()
+    for label, weights in theirs["copies"].items():
+        for name, weight in weights.items():
+            assert np.allclose(weight, mine["copies"][label][name], rtol=1e-9, atol=1e-9), name
+    for name in ("means", "inverse"):
+        assert np.allclose(theirs["router"][name], mine["router"][name], rtol=1e-9)
 
 
 def test_two_processes_share_the_memory_of_one(alone, together):

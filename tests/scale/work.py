@@ -14,7 +14,7 @@ from metadrift.runs.loop import go_on, start
 def main(plan):
     with joined() as group:
         for folder, config in json.loads(plan.read_text()):
-            double = Path(folder).name == "exact"
+            double = Path(folder).name in ("exact", "rehearsing")
             torch.set_default_dtype(torch.float64 if double else torch.float32)
             if config is None:
                 go_on(Path(folder), True, group)

@@ -147,6 +147,9 @@ def show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
         return
     try:
         _print_accuracy(summary)
+        before = summary.get("before_rehearsal")
+        if before:
+            print(f"mean before the rehearsal: {percent(before['mean'], before['ci95'])} %")
         found = summary["detection"]
         if found:
             print(

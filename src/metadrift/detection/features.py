@@ -76,13 +76,29 @@ def make_features(
         return network
     if config.features == "paper_z":
         return PaperFeatures(Projection(config.lags, config.alpha))
-    frozen: FrozenFeatures | MeanFeatures = MeanFeatures(config.feature_dim, config.seed)
-    if isinstance(example, Pictures):
-        frozen = FrozenFeatures(example.channels, config.feature_dim, config.seed)
+    frozen = frozen_features(example, config.feature_dim, config.seed)
     return BothFeatures(frozen, network) if config.features == "both" else frozen
 
 
-class FrozenFeatures(FeatureExtractor):
+def frozen_features(example: ExampleKind, dim: int = 64, seed: int = 0) -> FeaturesOfExamples:
+    """The features that never change, for examples of this kind."""
+    if isinstance(example, Pictures):
+        return FrozenFeatures(example.channels, dim, seed)
+    return MeanFeatures(dim, seed)
+
+
+class FeaturesOfExamples(FeatureExtractor):
+    """Features that look at nothing but the support examples."""
+
+    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
+        return self.of(tasks.support.flatten(0, 1))
+
+    @abstractmethod
+    def of(self, examples: Tensor) -> NDArray[np.float64]:
+        """The vector of some examples, [n, *example]."""
+
+
+class FrozenFeatures(FeaturesOfExamples):
     """Mean support features of a small random network that never changes.
 
     They cannot drift while the learner trains. Two strided convolutions with random zero-mean
@@ -106,8 +122,6 @@ class FrozenFeatures(FeatureExtractor):
     (64,)
     """
 
-    uses_embedding = False
-
     def __init__(self, channels: int, dim: int = 64, seed: int = 0) -> None:
         statistics = 4 * channels + (channels - 1)
         if channels not in (1, 3) or dim < 40:
@@ -122,14 +136,13 @@ class FrozenFeatures(FeatureExtractor):
         self._second = _filters(dim - _FILTERS - statistics, _FILTERS, 3, drawn)
 
     @torch.no_grad()
-    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
-        support = tasks.support.detach().flatten(0, 1)
-        if support.shape[1] != self.channels:
+    def of(self, examples: Tensor) -> NDArray[np.float64]:
+        if examples.shape[1] != self.channels:
             raise MetadriftError(
                 f"these features were made for {self.channels} channels; "
-                f"the tasks have {support.shape[1]}"
+                f"the tasks have {examples.shape[1]}"
             )
-        x = support.to("cpu", torch.float32) / 255
+        x = examples.to("cpu", torch.float32) / 255
         factor = min(x.shape[-2:]) // _SIZE
         if factor > 1:
             x = F.avg_pool2d(x, factor)
@@ -139,7 +152,7 @@ class FrozenFeatures(FeatureExtractor):
         return torch.cat(parts).double().numpy()
 
 
-class MeanFeatures(FeatureExtractor):
+class MeanFeatures(FeaturesOfExamples):
     """The mean of the support examples themselves: the frozen features of vectors and arrays.
 
     A mean longer than `dim` goes through a fixed random projection.
@@ -155,9 +168,9 @@ class MeanFeatures(FeatureExtractor):
     def __init__(self, dim: int = 64, seed: int = 0) -> None:
         self._shorten = _RandomProjection(dim, seed)
 
-    def __call__(self, tasks: TaskBatch, embedding: Tensor | None = None) -> NDArray[np.float64]:
-        support = tasks.support.detach().to("cpu", torch.float32)
-        return self._shorten(support.flatten(0, 1).flatten(1).mean(0).double().numpy())
+    def of(self, examples: Tensor) -> NDArray[np.float64]:
+        given = examples.detach().to("cpu", torch.float32)
+        return self._shorten(given.flatten(1).mean(0).double().numpy())
 
 
 class NetworkFeatures(FeatureExtractor):
@@ -258,7 +271,7 @@ def _mean_embedding(embedding: Tensor | None) -> NDArray[np.float64]:
 
 
 def _filters(out: int, into: int, size: int, generator: torch.Generator) -> Tensor:
-    weight = torch.randn(out, into, size, size, generator=generator)
+    weight = torch.randn(out, into, size, size, generator=generator, dtype=torch.float32)
     weight -= weight.mean((1, 2, 3), keepdim=True)
     return F.normalize(weight.flatten(1)).view_as(weight)
 

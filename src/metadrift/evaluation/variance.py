@@ -47,7 +47,8 @@ def replay_variance(
         return None
     slots = _sample(memory, most, rng)
     fresh = method.fresh_tasks
-    forms = (fresh.replayed_by(memory.buffer.get([slot]), rng) for slot in slots)
+    rngs = [rng] * memory.buffer.tasks
+    forms = (fresh.replayed_by(memory.buffer.get([slot]), rngs) for slot in slots)
     gradients = torch.stack(
         [task_gradients(method.learner, tasks.to(method.device)).mean(0) for tasks in forms]
     ).double()

@@ -119,6 +119,9 @@ def _row(
         "seeds": list(ours),
         "accuracy": asdict(over_seeds(list(accuracy.values()))),
         "per_domain": domains,
+        "before_rehearsal": _mean(
+            [(run.get("before_rehearsal") or {}).get("mean") for run in ours.values()]
+        ),
         "forgetting": _mean([run["forgetting"] for run in ours.values()]),
         "backward_transfer": _mean([run.get("backward_transfer") for run in ours.values()]),
         "min_share": _mean([(run["memory"] or {}).get("min_share") for run in ours.values()]),

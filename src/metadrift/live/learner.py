@@ -201,6 +201,18 @@ class ContinualMetaLearner:
         self.steps += 1
         return record
 
+    def rehearse(self, steps: int) -> int:
+        """Train copies of the learner on memory alone, `steps` in all; returns how many copies.
+
+        Predictions use them from now on: with m2d3-pets a copy for each latent domain, chosen by
+        the support examples. `observe` goes on with the learner itself and leaves the copies as
+        they are. Call this again to renew them; 0 steps drop them.
+        """
+        if not isinstance(self.method, ReplayingMethod):
+            raise UsageError(f"{self.config.method} has no memory to rehearse")
+        copies = self.method.rehearse(steps)
+        return len(copies.copies) if copies else 0
+
     def predict(self, tasks: TaskBatch) -> Tensor:
         """The class (0 to ways - 1) of every query: int64 [T, ways*queries]."""
         _refuse_other_than_tasks(tasks)

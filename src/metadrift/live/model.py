@@ -22,6 +22,7 @@ from metadrift.live.classification import Classification, classify
 from metadrift.live.learner import ContinualMetaLearner
 from metadrift.live.pictures import Queries, Support
 from metadrift.methods.average import evaluated_weights
+from metadrift.methods.specialists import Specialists
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import build_learner, plan
 from metadrift.runs.checkpoint import checkpoints, load_checkpoint, steps_of
@@ -116,6 +117,8 @@ def load(
         example = _example_of(folder, config, state, size, grey)
         learner = build_learner(config, example, backbone)
         learner.load_state_dict(evaluated_weights(state))
+        if "specialists" in state:
+            learner = Specialists.restored(learner, state["specialists"])
         warn_of_changed_code(path, saved_state)
     except (KeyError, RuntimeError) as error:
         what = shorten(str(error), 160)

@@ -63,6 +63,7 @@ class Buffer:
                 f"not capacity={capacity}, tasks={tasks}"
             )
         self.capacity, self.tasks, self.geometry = capacity, tasks, geometry
+        self.kind = kind
         self.filled = 0
         shape = (capacity, tasks, geometry.images_per_task, *kind.shape)
         self._examples = _allocate(shape, np.dtype(kind.dtype), file)

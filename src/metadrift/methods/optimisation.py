@@ -110,7 +110,7 @@ class Schedule:
 
     def __init__(self, optimizer: Optimizer, config: OptimConfig, steps: int) -> None:
         self._optimizer, self._config, self._steps = optimizer, config, steps
-        self._highest = [float(group["lr"]) for group in optimizer.param_groups]
+        self.highest = [float(group["lr"]) for group in optimizer.param_groups]
         self._done = -1
         self.step()
 
@@ -118,7 +118,7 @@ class Schedule:
         """Set the rates for the next step."""
         self._done += 1
         share = self._share(self._done)
-        for group, highest in zip(self._optimizer.param_groups, self._highest, strict=True):
+        for group, highest in zip(self._optimizer.param_groups, self.highest, strict=True):
             group["lr"] = highest * share
 
     def _share(self, done: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -17,6 +17,8 @@ from metadrift.memory import Arrival, Memory
 from metadrift.methods.base import Method, StepOutcome, StepRecord
 from metadrift.methods.config import ReplayConfig
 from metadrift.methods.parts import MethodParts
+from metadrift.methods.rehearsal import rehearse
+from metadrift.methods.specialists import Specialists
 from metadrift.randomness import Purpose
 from metadrift.replay import (
     Replay,
@@ -42,6 +44,11 @@ class ReplayingMethod(Method):
         The generator of the draws.
     sampler
         Chooses the stored batches to draw; uniform by default.
+
+    Attributes
+    ----------
+    specialists
+        The copies of the last rehearsal, which evaluation and predictions then use. Default: none.
     """
 
     memory_rule: ClassVar[str] = "reservoir"
@@ -92,6 +99,23 @@ class ReplayingMethod(Method):
         self.config = config
         self.rng = rng
         self.sampler = sampler or UniformReplay()
+        self.specialists: Specialists | None = None
+
+    @property
+    def evaluated(self) -> MetaLearner:
+        return self.specialists or super().evaluated
+
+    def rehearse(
+        self, steps: int, progress: Callable[[int], None] = lambda more: None
+    ) -> Specialists | None:
+        """Train copies of the learner on memory alone, for evaluation and predictions.
+
+        See `metadrift.methods.rehearsal`. Too few steps, or none, leave no copies.
+        """
+        self.specialists = None
+        with self.clock("rehearsal"):
+            self.specialists = rehearse(self, steps, progress)
+        return self.specialists
 
     def step(self, tasks: TaskBatch) -> StepRecord:
         outcome = self.learn(self.fresh(tasks), self.draw())
@@ -159,14 +183,19 @@ class ReplayingMethod(Method):
             return self.memory.offer(arrival) is not None
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {
+        state = super().state_dict() | {
             "memory": self.memory.state_dict(),
             "sampler": self.sampler.state_dict(),
             "rng": self.rng.bit_generator.state,
         }
+        copies = self.specialists
+        return state if copies is None else state | {"specialists": copies.saved()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.memory.load_state_dict(state["memory"])
         self.sampler.load_state_dict(state["sampler"])
         self.rng.bit_generator.state = state["rng"]
+        self.specialists = None
+        if "specialists" in state:
+            self.specialists = Specialists.restored(self.evaluated, state["specialists"])

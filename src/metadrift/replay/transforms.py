@@ -69,9 +69,9 @@ class FreshTasks:
         """Stored tasks as they are trained on."""
         return tasks if self.fresh == "off" else self._next_form(tasks, rank)
 
-    def replayed_by(self, tasks: TaskBatch, rng: np.random.Generator) -> TaskBatch:
-        """The same with the caller's generator, for measurements that must not change the state."""
-        return tasks if self.fresh == "off" else self._form(tasks, [rng] * len(tasks))
+    def replayed_by(self, tasks: TaskBatch, rngs: Generators) -> TaskBatch:
+        """The same with the caller's generators, one per task, without a change of the state."""
+        return tasks if self.fresh == "off" else self._form(tasks, rngs)
 
     def _next_form(self, tasks: TaskBatch, rank: int) -> TaskBatch:
         self._uses += 1

@@ -93,6 +93,11 @@ class RunSettings:
     fresh: Fresh = "all"
     """Tasks to transform a little each time they are trained on: arriving and replayed ones,
     replayed ones only, or none (as in the paper). The same for every method; see --transform."""
+    rehearse: float = 0.0
+    """After the stream, train copies of the learner on memory alone, for this share of the stream's
+    steps in all, such as 0.1; evaluation uses them. m2d3-pets trains a copy for each latent domain,
+    and a task goes to the one whose tasks it looks like. Other methods that replay have one copy.
+    0 leaves it out."""
     labels: Literal["detected", "oracle"] = "detected"
     """m2d3-pets: latent domains by detection, or the true domains (an oracle)."""
     test_tasks: int = 750
@@ -139,7 +144,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         whole = ("queries", "test_tasks", "checkpoint_every", "keep", "log_every")
         least = dict.fromkeys(whole, 1) | {"stage_tasks": 0, "variance_every": 0, "threads": 1}
-        least |= {"test_precision": 0, "tasks_per_step": 1}
+        least |= {"test_precision": 0, "tasks_per_step": 1, "rehearse": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
@@ -195,6 +200,10 @@ class RunConfig(RunSettings):
         detects = self.method in ("m2d3-pets", "balanced-oracle")
         if self.labels == "oracle" and not detects and not registry.is_reference(self.method):
             raise UsageError(f"{self.method} has no latent domains: leave --labels oracle out")
+        if self.rehearse and self.method in ("sequential", *STREAMS):
+            raise UsageError(
+                f"{self.method} has no memory, so --rehearse would do nothing: leave it out"
+            )
         refuse_idle_optimizer(self.method, self.optim)
         refuse_idle_options(self.method, self.replay, self.fresh, self.transform)
 

@@ -22,8 +22,10 @@ from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError, UsageError
 from metadrift.evaluation.protocol import DomainAccuracy, evaluate, overall
 from metadrift.evaluation.variance import replay_variance
+from metadrift.learners import MetaLearner
 from metadrift.methods.base import NonFiniteError, StepRecord
 from metadrift.methods.replaying import ReplayingMethod
+from metadrift.methods.specialists import Specialists
 from metadrift.randomness import Purpose, generator
 from metadrift.runs.build import Parts, build, plan, scored_domains
 from metadrift.runs.callbacks import Callback, loggers
@@ -188,10 +190,17 @@ class _Run:
             with stop_signals() as stopped:
                 with Prefetch(self.parts.stream) as stream:
                     self._train(stream, stopped)
-                self.saver.save(self.state)  # keep the training, even if the evaluation fails
+                self.saver.save(self.state)  # keep the training, even if what follows fails
+                copies = self._rehearse(stopped)
                 width = self.config.test_precision / 100 or None
                 accuracy = self._evaluate(self.config.test_tasks, stopped, width)
-            summary = summarise(self.config, self.settings, self.parts, accuracy, self.state)
+                before = None
+                if copies:
+                    tasks, general = self.config.test_tasks, copies.general
+                    before = self._evaluate(tasks, stopped, width, general)
+            summary = summarise(
+                self.config, self.settings, self.parts, accuracy, self.state, before
+            )
             if self.group.leads:
                 write_json(self.folder / "summary.json", summary)
                 summary = read_json(self.folder / "summary.json")  # exactly what a reader gets
@@ -336,8 +345,33 @@ class _Run:
         mean, _ = overall(accuracy)
         self.progress.say(f"step {self.state.step}: mean accuracy of all domains {100 * mean:.1f}%")
 
+    def _rehearse(self, stopped: list[int]) -> Specialists | None:
+        """Train the copies for the final evaluation, unless the checkpoint has them."""
+        method, steps = self.parts.method, round(self.config.rehearse * len(self.parts.stream))
+        if not isinstance(method, ReplayingMethod) or not steps:
+            return None
+        if method.specialists:
+            return method.specialists
+        done = 0
+
+        def trained(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress.rehearsed(done, steps)
+            self._stop_if_asked(self._agreed(stopped))
+
+        copies = method.rehearse(steps, trained)
+        count = len(copies.copies) if copies else 0
+        self.recorder.event(self.state.step, "rehearsed", steps=done, copies=count)
+        self.saver.save(self.state, again=True)
+        return copies
+
     def _evaluate(
-        self, tasks: int, stopped: list[int] | None = None, half_width: float | None = None
+        self,
+        tasks: int,
+        stopped: list[int] | None = None,
+        half_width: float | None = None,
+        learner: MetaLearner | None = None,
     ) -> dict[str, DomainAccuracy]:
         done, mine = 0, len(self.parts.tests) * tasks // self.group.size
 
@@ -348,7 +382,7 @@ class _Run:
             self._stop_if_asked(stopped or [])
 
         return evaluate(
-            self.parts.method.evaluated,
+            learner or self.parts.method.evaluated,
             self.parts.tests,
             tasks=tasks,
             half_width=half_width,

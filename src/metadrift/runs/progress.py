@@ -20,23 +20,30 @@ class RunProgress:
 
     def __init__(self, total: int, done: int = 0, quiet: bool = False) -> None:
         self._total = total
-        self._evaluating: tuple[int, int] | None = None  # tasks done, of how many
+        self._other: tuple[str, int, int] | None = None  # what is not training: done, of how many
         self._bar = Bar("training", total, "steps", done=done, quiet=quiet)
         self.say, self.close = self._bar.say, self._bar.close
 
     def update(self, line: dict[str, Any]) -> None:
         """A new line of metrics."""
-        if self._evaluating:
+        if self._other:
             self._bar.begin("training", self._total, "steps", done=line["step"])
-            self._evaluating = None
+            self._other = None
         self._bar.update(line["step"], describe(line))
 
     def evaluated(self, done: int, of: int) -> None:
         """Show the number of test tasks done."""
-        before, total = self._evaluating or (0, 0)
-        if total != of or done <= before:  # one evaluation may follow another
-            self._bar.begin("evaluating", of, "tasks", done=done)
-        self._evaluating = (done, of)
+        self._show("evaluating", done, of, "tasks")
+
+    def rehearsed(self, done: int, of: int) -> None:
+        """Show the number of steps of the rehearsal done."""
+        self._show("rehearsing", done, of, "steps")
+
+    def _show(self, what: str, done: int, of: int, unit: str) -> None:
+        name, before, total = self._other or ("", 0, 0)
+        if (name, total) != (what, of) or done <= before:  # one evaluation may follow another
+            self._bar.begin(what, of, unit, done=done)
+        self._other = (what, done, of)
         self._bar.update(done)
 
 

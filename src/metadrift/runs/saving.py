@@ -73,10 +73,13 @@ class Saver:
         self._newest: int | None = None  # the step of the newest checkpoint
         self._others: list[str] = []  # versions that differ from those of the checkpoint
 
-    def save(self, state: RunState) -> Path:
-        """Write a checkpoint of this step, unless there is one already. Returns its path."""
+    def save(self, state: RunState, again: bool = False) -> Path:
+        """Write a checkpoint of this step. Returns its path.
+
+        If there is one already, it stays, or with `again` it is replaced.
+        """
         path = self.folder / f"step-{state.step}"
-        if self._newest == state.step:  # stopped during the final evaluation, or resumed there
+        if self._newest == state.step and not again:  # stopped after the stream, or resumed there
             return path
         method = self.parts.method.state_dict()
         shards = save_shards(self.folder, state.step, method, self.group)

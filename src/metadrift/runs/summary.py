@@ -31,11 +31,17 @@ def summarise(
     parts: Parts,
     accuracy: dict[str, DomainAccuracy],
     state: RunState,
+    before: dict[str, DomainAccuracy] | None = None,
 ) -> dict[str, Any]:
-    """Gather the final numbers. `settings` is everything that they depend on."""
+    """Gather the final numbers.
+
+    `settings` is everything that they depend on. `before` is the accuracy without the rehearsal,
+    if there was one.
+    """
     return {
         **_head(config, settings, parts.benchmark.steps),
         **_accuracy(accuracy),
+        "before_rehearsal": None if before is None else _accuracy(before)["accuracy"],
         "stages": state.stages,
         **_kept(parts, state.stages),
         "detection": _detection(parts, state.reports),
@@ -64,6 +70,7 @@ def merge_independent(
     return {
         **_head(config, depends_on(config, benchmark), sum(s["steps"] for s in summaries.values())),
         **_accuracy(scored),
+        "before_rehearsal": None,
         "stages": [],
         "forgetting": None,  # each learner has one domain only
         "backward_transfer": None,
@@ -165,7 +172,7 @@ def _timing(parts: Parts, seconds: dict[str, float]) -> dict[str, Any]:
     train = max(seconds["train"], 1e-9)
     spent = {"data": seconds["data"], **parts.method.clock.seconds}
     return {
-        "wall_s": seconds["train"],
+        "wall_s": seconds["train"] + spent.get("rehearsal", 0.0),
         "finished": _now(),
         "processes": parts.method.group.size,
         "steps_per_s": parts.benchmark.steps / train,
