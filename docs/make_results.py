@@ -186,9 +186,10 @@ def numbers(page: Page) -> str:
     return (
         f"{HEADLINES[equal]}, 5-way 5-shot, unseen classes:\n\n"
         f"- **{page.gain(equal, ours)}** points: `m2d3-pets` over a reservoir of the same size "
-        f"with the same fresh\n  tasks ({accuracy[ours]} % and {accuracy[reservoir]} %), paired "
-        f"over {seeds} seeds with the 95 % interval. Joint training on\n  as many tasks, "
-        f"which sees all domains all the time, has {accuracy[joint]} %.\n"
+        f"with the same fresh\n  tasks and the same rehearsal ({accuracy[ours]} % and "
+        f"{accuracy[reservoir]} %), paired over {seeds} seeds with the 95 %\n  interval. Joint "
+        "training on as many tasks, which sees all domains all the time, has "
+        f"{accuracy[joint]} %.\n"
         f"- **{share[ours]} %** of the memory is the smallest share of a domain at the end; in the "
         f"reservoir it is {share[reservoir]} %.\n"
         f"- **{found['detected']} of {found['true_changes']}** changes of domain were noticed, "
@@ -222,20 +223,26 @@ class Page:
         return next(iter(self.measured(*HEADLINES)), "")
 
     def table(self, name: str, shots: int | None = None, learner: str | None = None) -> str:
-        """One row per variant: accuracy, difference to its reference, forgetting, memory."""
-        lines = []
-        for row in self._rows(name, shots, learner):
+        """One row per variant: accuracy, difference to its reference, forgetting, memory.
+
+        A rehearsal has one more column: the accuracy before it.
+        """
+        lines, rows = [], self._rows(name, shots, learner)
+        rehearsed = any(row.get("before_rehearsal") for row in rows)
+        for row in rows:
             entry = row.get("difference")
             lines.append([
                 row["variant"] + row["mark"],
                 percent(row["accuracy"]["mean"], row["accuracy"]["ci95"]),
+                *([percent(row.get("before_rehearsal"))] if rehearsed else []),
                 difference(entry) + (f" to {entry['to']}" if entry else ""),
                 percent(row["forgetting"]),
                 percent(row["min_share"]),
                 _changes(row["detection"]),
                 f"{row['wall_s'] / 60:.0f}",
             ])  # fmt: skip
-        head = ["variant", "accuracy %", "paired difference", "forgetting", "smallest share %"]
+        head = ["variant", "accuracy %", *(["before the rehearsal"] if rehearsed else [])]
+        head += ["paired difference", "forgetting", "smallest share %"]
         return _table([*head, "changes found, false alarms", "minutes of training"], lines)
 
     def domains(self, name: str, shots: int | None = None, learner: str | None = None) -> str:

@@ -10,11 +10,12 @@ import torch
 
 import metadrift
 from metadrift.cli import main
-from metadrift.errors import UsageError
+from metadrift.errors import MetadriftError, UsageError
 from metadrift.evaluation.protocol import evaluate
 from metadrift.methods.replaying import ReplayingMethod
 from metadrift.methods.specialists import Specialists
 from metadrift.runs.build import build
+from metadrift.runs.checkpoint import load_checkpoint, save_checkpoint
 from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.folder import read_settings
 from metadrift.runs.loop import InterruptedRunError, go_on, start
@@ -136,3 +137,23 @@ def test_the_command_says_what_the_accuracy_was_before(tiny_benchmark, tmp_path,
     words += ["--out", str(tmp_path), "--name", "run", "--threads", "1"]
     assert main(words) == 0
     assert "mean before the rehearsal: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state["copies"].pop("1"),
+        lambda state: state["router"].pop("means"),
+        lambda state: state["router"].update(means=np.zeros((2, 64))),
+        lambda state: state["router"].update(inverse=np.zeros(3)),
+        lambda state: state.update(copies=[]),
+    ],
+)
+def test_copies_that_do_not_fit_are_answered_in_a_sentence(damage, config, tmp_path):
+    start(config, tmp_path / "run", quiet=True)
+    folder = tmp_path / "run" / "checkpoints"
+    state = load_checkpoint(folder / "step-120")
+    damage(state["method"]["specialists"])
+    save_checkpoint(folder, 120, state)
+    with pytest.raises(MetadriftError, match="does not fit the settings"):
+        metadrift.load(tmp_path / "run")

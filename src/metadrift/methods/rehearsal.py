@@ -61,11 +61,9 @@ def _copy_for(
     progress: Callable[[int], None],
 ) -> MetaLearner:
     """A copy of the learner and its optimiser, trained on these slots with a falling rate."""
-    one = copy.copy(method)
+    one = copy.copy(method)  # its training step, on another learner
     one.learner, one.optimizer = copy.deepcopy((method.learner, method.optimizer))
-    one.learner.load_state_dict(
-        method.evaluated.state_dict()
-    )  # averaged weights, where there are any
+    one.learner.load_state_dict(method.evaluated.state_dict())  # the averaged weights, if any
     groups = one.optimizer.param_groups
     highest = [float(g["lr"]) for g in groups] if one.schedule is None else one.schedule.highest
     seed, n, T = method.fresh_tasks.seed, 1 + method.config.batches, method.memory.buffer.tasks

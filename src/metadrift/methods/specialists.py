@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -56,7 +56,12 @@ class Specialists(MetaLearner):
             learner.precision = precision
 
     def each(self) -> list[MetaLearner]:
-        return [one for one in self.copies.values() if isinstance(one, MetaLearner)]
+        """The copies, in the order of their labels."""
+        return [self.of(int(label)) for label in self.copies]
+
+    def of(self, label: int) -> MetaLearner:
+        """The copy of a latent domain."""
+        return cast(MetaLearner, self.copies[str(label)])
 
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         return self.general.logits(support, labels, query, ways)
@@ -67,23 +72,17 @@ class Specialists(MetaLearner):
     def answer(
         self, support: Tensor, labels: Tensor, query: Tensor, ways: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        chosen = np.array(self.router(support))
-        if len(set(chosen.tolist())) == 1:
-            return self._copy(chosen[0]).answer(support, labels, query, ways)
-        answers: list[tuple[Tensor, ...]] = []
-        rows = []
-        for label in sorted(set(chosen.tolist())):
-            mine = torch.from_numpy(np.flatnonzero(chosen == label)).to(query.device)
-            answers.append(self._copy(label).answer(support[mine], labels, query[mine], ways))
-            rows.append(mine)
-        back = torch.cat(rows).argsort()
+        chosen = self.router(support)
+        if len(set(chosen)) == 1:  # always so if the tasks share their support
+            return self.of(chosen[0]).answer(support, labels, query, ways)
+        answers, order = [], []
+        for label in sorted(set(chosen)):
+            mine = [task for task, its in enumerate(chosen) if its == label]
+            answers.append(self.of(label).answer(support[mine], labels, query[mine], ways))
+            order += mine
+        back = np.argsort(order)
         logits, known, asked = (torch.cat(parts)[back] for parts in zip(*answers, strict=True))
         return logits, known, asked
-
-    def _copy(self, label: int) -> MetaLearner:
-        one = self.copies[str(int(label))]
-        assert isinstance(one, MetaLearner)
-        return one
 
     def saved(self) -> dict[str, Any]:
         """The copies' weights and the router, for a checkpoint."""
@@ -96,11 +95,11 @@ class Specialists(MetaLearner):
     @classmethod
     def restored(cls, general: MetaLearner, saved: Mapping[str, Any]) -> Self:
         """Those of a checkpoint, from the general learner."""
-        copies = {}
-        for label, weights in saved["copies"].items():
-            one = copies[int(label)] = copy.deepcopy(general)
-            one.load_state_dict(weights)
-        return cls(general, copies, NearestDomain.restored(saved["router"]))
+        router = NearestDomain.restored(saved["router"])
+        copies = {label: copy.deepcopy(general) for label in router.labels}
+        for label, one in copies.items():
+            one.load_state_dict(saved["copies"][str(label)])
+        return cls(general, copies, router)
 
 
 class NearestDomain:
@@ -160,6 +159,8 @@ class NearestDomain:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Self:
-        labels = np.asarray(state["labels"]).tolist()
-        numbers = (np.array(state[name], np.float64) for name in ("means", "inverse"))
-        return cls(kind_of_table(state["examples"]), labels, *numbers)
+        labels = np.asarray(state["labels"], np.int64).reshape(-1).tolist()
+        means, inverse = (np.array(state[name], np.float64) for name in ("means", "inverse"))
+        if means.ndim != 2 or len(means) != len(labels) or inverse.shape != 2 * means.shape[1:]:
+            raise ValueError("the router of its specialists has numbers of the wrong shapes")
+        return cls(kind_of_table(state["examples"]), labels, means, inverse)
