@@ -16,7 +16,7 @@ TEMPLATES = sorted((ROOT / "docs" / "results").glob("*.jinja"))
 @pytest.fixture(autouse=True)
 def own_code(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks" / "results")
-    registry.allow("floors:Floors", "fresher:Fresher")
+    registry.allow("floors:Floors", "fresher:Fresher", "rehearsal:OneCopy")
 
 
 @pytest.mark.parametrize("file", GRIDS, ids=lambda file: file.stem)
