@@ -115,7 +115,17 @@ def render(page: Page, template: str = PAGES["results.md"]) -> str:
         loader=jinja2.FileSystemLoader(RESULTS), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
-    names = ("has", "measured", "headline", "table", "domains", "shares", "facts", "accuracy")
+    names = (
+        "has",
+        "measured",
+        "headline",
+        "table",
+        "domains",
+        "shares",
+        "facts",
+        "accuracy",
+        "before",
+    )
     names += ("gain", "gains", "variance", "power")
     environment.globals.update({name: getattr(page, name) for name in names})
     return environment.get_template(template).render()
@@ -290,6 +300,10 @@ class Page:
     def accuracy(self, name: str, variant: str, shots: int | None = None) -> str:
         """The mean accuracy of a row, in percent."""
         return percent(self.row(name, variant, shots)["accuracy"]["mean"])
+
+    def before(self, name: str, variant: str, shots: int | None = None) -> str:
+        """The mean accuracy of a row before its rehearsal, in percent."""
+        return percent(self.row(name, variant, shots)["before_rehearsal"])
 
     def gain(
         self, name: str, variant: str, shots: int | None = None, learner: str | None = None
