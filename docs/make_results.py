@@ -115,19 +115,9 @@ def render(page: Page, template: str = PAGES["results.md"]) -> str:
         loader=jinja2.FileSystemLoader(RESULTS), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
-    names = (
-        "has",
-        "measured",
-        "headline",
-        "table",
-        "domains",
-        "shares",
-        "facts",
-        "accuracy",
-        "before",
-    )
-    names += ("gain", "gains", "variance", "power")
-    environment.globals.update({name: getattr(page, name) for name in names})
+    names = "has measured headline table domains shares facts accuracy before gain gains "
+    names += "variance power"
+    environment.globals.update({name: getattr(page, name) for name in names.split()})
     return environment.get_template(template).render()
 
 
