@@ -1,7 +1,9 @@
 """What the specialists of a rehearsal bring: m2d3-pets that trains one copy on all of its memory.
 
-export PYTHONPATH=benchmarks/results
-GRID=rehearsal DATA=FOLDER WITH="--plugin rehearsal:OneCopy" make measure
+    export PYTHONPATH=benchmarks/results
+    GRID=rehearsal DATA=FOLDER WITH="--plugin rehearsal:OneCopy" make measure
+
+The copy is trained for as many steps as all specialists together.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from typing import Any
 
 from metadrift.memory import Memory
 from metadrift.methods.m2d3_pets import M2D3PETS
-from metadrift.methods.rehearsal import rehearse
 from metadrift.methods.specialists import Specialists
 
 
@@ -24,9 +25,7 @@ class OneCopy(M2D3PETS):
     ) -> Specialists | None:
         whole: Any = copy.copy(self)
         whole.memory = Undivided(self.memory)
-        self.specialists = None
-        with self.clock("rehearsal"):
-            self.specialists = rehearse(whole, steps, progress)
+        self.specialists = M2D3PETS.rehearse(whole, steps, progress)
         return self.specialists
 
 

@@ -146,9 +146,8 @@ def test_no_two_uses_give_the_same_form_and_a_resumed_one_goes_on(make_tasks: An
     tasks, fresh, resumed = make_tasks(size=9), FreshTasks("all", BOTH), FreshTasks("all", BOTH)
     forms = [fresh.arriving(tasks).images for _ in range(5)]
     assert not any(torch.equal(a, b) for a in forms for b in forms if a is not b)
-    fresh.replayed_by(
-        tasks, [np.random.default_rng(0)] * len(tasks)
-    )  # a measurement changes nothing
+    # A measurement changes nothing.
+    fresh.replayed_by(tasks, [np.random.default_rng(0)] * len(tasks))
     resumed.load_state_dict(fresh.state_dict())
     assert torch.equal(fresh.replayed(tasks).images, resumed.replayed(tasks).images)
     assert not torch.equal(

@@ -13,7 +13,6 @@ import pytest
 
 from metadrift.errors import MetadriftError
 from metadrift.runs.callbacks import Callback
-from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.loop import go_on, start
 from metadrift.runs.record import read_lines
 from tiny_runs import assert_same_state
@@ -22,20 +21,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "wandb_logger.py"
 
 
 @pytest.fixture
-def config(tiny_benchmark):
-    return RunConfig(
-        benchmark=str(tiny_benchmark),
-        scale=0.2,
-        method="reservoir",
-        ways=3,
-        queries=2,
-        test_tasks=4,
-        stage_tasks=2,
-        checkpoint_every=5,
-        log_every=2,
-        threads=1,
-        learn=LearnerConfig(filters=4),
-    )
+def config(tiny_config):
+    few = replace(tiny_config, scale=0.2, test_tasks=4, stage_tasks=2)
+    return replace(few, checkpoint_every=5, log_every=2)
 
 
 class Told(Callback):

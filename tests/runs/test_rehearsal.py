@@ -1,6 +1,5 @@
 """A run with --rehearse: scored with its copies, and resumed to the same bytes."""
 
-import json
 import signal
 from dataclasses import replace
 
@@ -16,33 +15,20 @@ from metadrift.methods.replaying import ReplayingMethod
 from metadrift.methods.specialists import Specialists
 from metadrift.runs.build import build
 from metadrift.runs.checkpoint import load_checkpoint, save_checkpoint
-from metadrift.runs.config import LearnerConfig, RunConfig
 from metadrift.runs.folder import read_settings
 from metadrift.runs.loop import InterruptedRunError, go_on, start
+from metadrift.runs.record import read_lines
 from tiny_runs import assert_same_run
 
 
 @pytest.fixture
-def config(tiny_benchmark):
-    return RunConfig(
-        benchmark=str(tiny_benchmark),
-        method="m2d3-pets",
-        labels="oracle",
-        rehearse=0.2,
-        ways=3,
-        queries=2,
-        test_tasks=20,
-        stage_tasks=5,
-        threads=1,
-        lr=0.0003,
-        device="cpu",
-        learn=LearnerConfig(filters=4),
-    )
+def config(tiny_config):
+    kept = replace(tiny_config, method="m2d3-pets", labels="oracle", rehearse=0.2, lr=0.0003)
+    return replace(kept, test_tasks=20, stage_tasks=5)
 
 
 def events(folder, kind):
-    lines = map(json.loads, (folder / "events.jsonl").read_text().splitlines())
-    return [line for line in lines if line["event"] == kind]
+    return [line for line in read_lines(folder / "events.jsonl") if line["event"] == kind]
 
 
 def test_the_final_accuracy_is_that_of_the_copies_and_the_stages_are_the_learners(config, tmp_path):
@@ -124,15 +110,8 @@ def test_what_has_no_memory_refuses_it(method, config):
 
 
 def test_the_command_says_what_the_accuracy_was_before(tiny_benchmark, tmp_path, capsys):
-    words = [
-        "run",
-        "--benchmark",
-        str(tiny_benchmark),
-        "--method",
-        "reservoir",
-        "--rehearse",
-        "0.1",
-    ]
+    words = ["run", "--benchmark", str(tiny_benchmark), "--method", "reservoir"]
+    words += ["--rehearse", "0.1"]
     words += ["--ways", "3", "--queries", "2", "--test-tasks", "4", "--learn.filters", "4"]
     words += ["--out", str(tmp_path), "--name", "run", "--threads", "1"]
     assert main(words) == 0

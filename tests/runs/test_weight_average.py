@@ -20,20 +20,8 @@ LEARN = LearnerConfig(filters=4, normalisation="running", average=0.9)
 
 
 @pytest.fixture
-def config(tiny_benchmark):
-    return RunConfig(
-        benchmark=str(tiny_benchmark),
-        scale=0.2,
-        method="reservoir",
-        ways=3,
-        queries=2,
-        test_tasks=20,
-        stage_tasks=0,
-        threads=1,
-        lr=0.01,
-        device="cpu",
-        learn=LEARN,
-    )
+def config(tiny_config):
+    return replace(tiny_config, scale=0.2, test_tasks=20, stage_tasks=0, lr=0.01, learn=LEARN)
 
 
 def saved(folder):

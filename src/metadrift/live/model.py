@@ -120,7 +120,7 @@ def load(
         if "specialists" in state:
             learner = Specialists.restored(learner, state["specialists"])
         warn_of_changed_code(path, saved_state)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, RuntimeError) as error:
         what = shorten(str(error), 160)
         raise MetadriftError(f"{path} does not fit the settings of {folder}: {what}") from None
     return TrainedModel(learner.to(pick_device(device)).eval(), example, path, config)

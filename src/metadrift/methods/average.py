@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from metadrift.learners import MetaLearner
@@ -58,14 +58,19 @@ class WeightAverage:
         self._model.update_parameters(learner)
 
     def state_dict(self) -> dict[str, Any]:
-        weights = {
-            name: value.detach().clone() for name, value in self.learner.state_dict().items()
+        return {
+            "learner": copied_weights(self.learner),
+            "updates": int(self._model.n_averaged),
         }
-        return {"learner": weights, "updates": int(self._model.n_averaged)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state["learner"])
         self._model.n_averaged.fill_(int(state["updates"]))
+
+
+def copied_weights(learner: nn.Module) -> dict[str, Tensor]:
+    """The weights as they are now, for a checkpoint."""
+    return {name: value.detach().clone() for name, value in learner.state_dict().items()}
 
 
 def evaluated_weights(method: dict[str, Any]) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from metadrift.detection import Change, Move
 from metadrift.distributed.group import Group
 from metadrift.errors import MetadriftError
 from metadrift.learners import MetaLearner, Outcome
-from metadrift.methods.average import WeightAverage
+from metadrift.methods.average import WeightAverage, copied_weights
 from metadrift.methods.optimisation import Schedule, load_optimizer_state, optimizer_state
 from metadrift.methods.parts import MethodParts
 from metadrift.replay import FreshTasks, put_together
@@ -149,7 +149,7 @@ class Method(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         state = {
-            "learner": {k: v.detach().clone() for k, v in self.learner.state_dict().items()},
+            "learner": copied_weights(self.learner),
             "optimizer": optimizer_state(self.optimizer),
             "fresh_tasks": self.fresh_tasks.state_dict(),
         }

@@ -17,6 +17,8 @@ from torch import Tensor
 from metadrift.detection.features import frozen_features
 from metadrift.learners import MetaLearner
 from metadrift.methods.base import NonFiniteError
+from metadrift.methods.config import OptimConfig
+from metadrift.methods.optimisation import Schedule
 from metadrift.methods.specialists import NearestDomain, Specialists
 from metadrift.randomness import Purpose, generator
 
@@ -64,15 +66,15 @@ def _copy_for(
     one = copy.copy(method)  # its training step, on another learner
     one.learner, one.optimizer = copy.deepcopy((method.learner, method.optimizer))
     one.learner.load_state_dict(method.evaluated.state_dict())  # the averaged weights, if any
-    groups = one.optimizer.param_groups
-    highest = [float(g["lr"]) for g in groups] if one.schedule is None else one.schedule.highest
+    if method.schedule is not None:  # its rate may have fallen to 0
+        for settings, rate in zip(one.optimizer.param_groups, method.schedule.highest, strict=True):
+            settings["lr"] = rate
+    falling = Schedule(one.optimizer, OptimConfig(schedule="linear"), steps)
     seed, n, T = method.fresh_tasks.seed, 1 + method.config.batches, method.memory.buffer.tasks
     rng = generator(seed, Purpose.REHEARSAL, label)
     share = method.group.share(T * method.group.size)  # of the tasks of each batch
     places = [(batch, task) for batch in range(n) for task in range(share.start, share.stop)]
     for step in range(steps):
-        for settings, rate in zip(groups, highest, strict=True):
-            settings["lr"] = rate * (1 - step / steps)
         drawn = rng.choice(slots, n, replace=len(slots) < n).tolist()
         tasks = method.memory.buffer.get(drawn)
         rngs = [generator(seed, Purpose.REHEARSAL, label, step, *place) for place in places]
@@ -80,5 +82,6 @@ def _copy_for(
             one.learn(method.fresh_tasks.replayed_by(tasks, rngs), ())
         except NonFiniteError as error:
             raise NonFiniteError(f"{error} in the rehearsal after the stream") from None
+        falling.step()
         progress(1)
     return one.learner

@@ -16,6 +16,7 @@ from metadrift.distributed.group import Group
 from metadrift.examples import ExampleKind, kind_of_table
 from metadrift.learners import MetaLearner
 from metadrift.learners.base import Precision
+from metadrift.methods.average import copied_weights
 
 Floats = NDArray[np.float64]
 
@@ -66,9 +67,6 @@ class Specialists(MetaLearner):
     def logits(self, support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
         return self.general.logits(support, labels, query, ways)
 
-    def features(self, *examples: Tensor) -> Tensor:
-        return self.general.features(*examples)
-
     def answer(
         self, support: Tensor, labels: Tensor, query: Tensor, ways: int
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,19 +84,19 @@ class Specialists(MetaLearner):
 
     def saved(self) -> dict[str, Any]:
         """The copies' weights and the router, for a checkpoint."""
-        weights = {
-            label: {name: value.detach().clone() for name, value in one.state_dict().items()}
-            for label, one in self.copies.items()
-        }
+        weights = {label: copied_weights(one) for label, one in self.copies.items()}
         return {"copies": weights, "router": self.router.state_dict()}
 
     @classmethod
     def restored(cls, general: MetaLearner, saved: Mapping[str, Any]) -> Self:
         """Those of a checkpoint, from the general learner."""
-        router = NearestDomain.restored(saved["router"])
-        copies = {label: copy.deepcopy(general) for label in router.labels}
-        for label, one in copies.items():
-            one.load_state_dict(saved["copies"][str(label)])
+        try:
+            router = NearestDomain.restored(saved["router"])
+            copies = {label: copy.deepcopy(general) for label in router.labels}
+            for label, one in copies.items():
+                one.load_state_dict(saved["copies"][str(label)])
+        except (TypeError, ValueError) as error:
+            raise RuntimeError(f"its specialists are damaged: {error}") from None
         return cls(general, copies, router)
 
 
@@ -162,5 +160,5 @@ class NearestDomain:
         labels = np.asarray(state["labels"], np.int64).reshape(-1).tolist()
         means, inverse = (np.array(state[name], np.float64) for name in ("means", "inverse"))
         if means.ndim != 2 or len(means) != len(labels) or inverse.shape != 2 * means.shape[1:]:
-            raise ValueError("the router of its specialists has numbers of the wrong shapes")
+            raise ValueError("the router has numbers of the wrong shapes")
         return cls(kind_of_table(state["examples"]), labels, means, inverse)
